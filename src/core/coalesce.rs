@@ -7,6 +7,9 @@
 //!
 //! Timers are dense if more than one fires per longest wait, after an allowance of eight when the timer has rested. The
 //! generic cell rate algorithm (ITU-T I.371) measures this as the tick up to which the fired timers are paid for.
+//!
+//! One task that sleeps in a loop fires many timers, but each of them alone: it registers the next only when the last
+//! has fired. After two turns that fired alone and saw no timer that is due soon, turns no longer wait.
 
 use crate::wheel::{Tick, Ticks};
 
@@ -18,33 +21,43 @@ const AT_ONCE: u64 = 8;
 /// The maximum number of timers counted. After a burst, timers count as dense for 56 waits: this minus `AT_ONCE`.
 const REMEMBERED: u64 = 64;
 
-#[derive(Debug, Clone, Copy)]
+/// How many turns without company end the wait for it.
+const ALONE: u32 = 2;
+
+#[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Coalesce {
     /// The longest wait, and what each timer takes from the allowance. Zero turns coalescing off.
-    longest: Ticks,
+    pub(crate) longest: Ticks,
     /// The tick up to which the fired timers are paid for.
     paid: Tick,
     /// The time of the last turn that fired a timer.
     fired: Tick,
+    /// How many of the last turns fired one timer, and left none that was due within the longest wait.
+    alone: u32,
 }
 
 impl Coalesce {
     pub(crate) fn new(longest: Ticks) -> Self {
-        Coalesce { longest, paid: Tick::ZERO, fired: Tick::ZERO }
+        Coalesce { longest, ..Coalesce::default() }
     }
 
     /// The earliest start of a turn that fires `deadline`.
     pub(crate) fn earliest_turn(self, deadline: Tick) -> Tick {
-        if self.paid - deadline <= self.allowance(AT_ONCE) {
+        if self.alone >= ALONE || self.paid - deadline <= self.allowance(AT_ONCE) {
             return deadline;
         }
         (deadline + Ticks(self.longest.0 / 2)).max(self.fired + self.longest)
     }
 
-    pub(crate) fn after_turn(self, now: Tick, timers: usize) -> Self {
-        let paid = self.paid.max(now) + self.allowance(timers as u64);
-        let fired = if timers == 0 { self.fired.min(now) } else { now };
-        Coalesce { paid: paid.min(now + self.allowance(REMEMBERED)), fired, ..self }
+    /// A turn at `now` has fired some timers; the next is due at `next`.
+    pub(crate) fn after_turn(self, now: Tick, timers: usize, next: Tick) -> Self {
+        let paid = (self.paid.max(now) + self.allowance(timers as u64)).min(now + self.allowance(REMEMBERED));
+        let (fired, alone) = match timers {
+            0 => (self.fired.min(now), self.alone),
+            1 if next > now + self.longest => (now, (self.alone + 1).min(ALONE)),
+            _ => (now, 0),
+        };
+        Coalesce { paid, fired, alone, ..self }
     }
 
     fn allowance(self, timers: u64) -> Ticks {
@@ -69,7 +82,7 @@ mod tests {
             while deadlines.next_if(|&deadline| deadline <= begins.0).is_some() {
                 fired += 1;
             }
-            *coalesce = coalesce.after_turn(begins, fired);
+            *coalesce = coalesce.after_turn(begins, fired, deadlines.peek().map_or(Tick::MAX, |&next| Tick(next)));
             turns.push((begins.0, fired));
         }
         turns
@@ -94,6 +107,20 @@ mod tests {
             let (begins, _) = turns.iter().find(|&&(begins, _)| begins >= deadline).unwrap();
             assert!(begins - deadline <= LONGEST.0, "due at {deadline}, fired at {begins}");
         }
+    }
+
+    /// A bug that this crate had: a task that slept 0.1 ms in a loop woke once per millisecond.
+    #[test]
+    fn a_task_that_sleeps_alone_in_a_loop_does_not_wait_until_it_has_company() {
+        let (mut coalesce, mut now) = (Coalesce::new(LONGEST), START);
+        for _ in 0..1_000 {
+            let deadline = now + 100;
+            now = coalesce.earliest_turn(Tick(deadline)).0;
+            assert_eq!(now, deadline);
+            coalesce = coalesce.after_turn(Tick(now), 1, Tick(now + 10 * LONGEST.0));
+        }
+        let turns = turns(&mut coalesce, (now + 100..now + 10_000).step_by(100));
+        assert!(turns[1..].iter().all(|&(_, fired)| fired > 1), "{turns:?}");
     }
 
     #[test]

@@ -1,11 +1,13 @@
 //! [`Driver`]: the task that fires a timer's due entries, then sleeps until the earliest remaining deadline.
 //
 // Invariants
-// 1. Each poll chooses the alarm that suits the clock, and makes one turn. During another thread's turn it does
-//    nothing, and the task is woken when that turn ends. A turn that stops early wakes the task.
+// 1. Each poll runs one turn, after it has chosen another alarm if the clock has changed. During another thread's turn
+//    it does nothing, and the task is woken when that turn ends. A turn that stops early wakes the task.
 // 2. Dropping the driver ends its timer and wakes all waiting tasks. The driver completes once the timer has ended.
+// 3. If the runtime lacks what an alarm needs, the driver uses the alarm thread.
 
 use std::future::Future;
+use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
@@ -14,12 +16,11 @@ use tokio::runtime::Handle;
 
 use crate::clock::hooks::Hooks;
 use crate::clock::{Instant, instant, source};
-use crate::core::alarm::Alarm;
-use crate::core::alarm::own::OwnAlarm;
-use crate::core::lease::{TimerHold, TimerHooks, TimerLease};
-use crate::core::schedule::{DriverWaker, WakesBy};
-use crate::core::settings::Settings;
-use crate::core::shards::Shards;
+use crate::core::alarm::driver_sleep::DriverSleep;
+use crate::core::alarm::{Alarm, TimerfdAlarm, TurnAlarm, has_threads};
+use crate::core::lease::{TimerHold, TimerHooks, TimerLease, Turn};
+use crate::core::schedule::DriverWaker;
+use crate::util::panics;
 use crate::wheel::{Tick, Ticks};
 
 pub(crate) trait DriverHooks {
@@ -37,7 +38,7 @@ pub(crate) trait DriverHooks {
     }
 
     /// The timer begins to wait for a tick. Returns `false` if tokio's alarm alone moves the clock there.
-    fn approach(_: &mut Self::Approach, _: &mut OwnAlarm, _: TimerLease, _: Tick) -> bool {
+    fn approach(_: &mut Self::Approach, _: &mut DriverSleep, _: TimerLease, _: Tick) -> bool {
         false
     }
 }
@@ -49,6 +50,13 @@ impl DriverHooks for Hooks {
 
 /// How far beyond a deadline tokio advances a paused clock: it rounds up to whole milliseconds.
 const TOKIO_ROUNDS: Ticks = Ticks(1_000_000);
+
+/// How often the driver reads a paused clock for which it has no sleep: nothing else reveals that it moves.
+const NOW_AND_THEN: Ticks = Ticks(10_000_000);
+
+fn now_and_then(timer: TimerLease) -> Tick {
+    if timer.first_deadline() < Tick::MAX { source::system_now() + NOW_AND_THEN } else { Tick::MAX }
+}
 
 /// The future that fires a timer's sleeps, timeouts and intervals: they complete only while it is polled.
 ///
@@ -70,73 +78,135 @@ const TOKIO_ROUNDS: Ticks = Ticks(1_000_000);
 #[must_use = "a timer fires only while its driver is polled"]
 pub struct Driver {
     timer: TimerLease,
-    /// Wakes the driver, if the alarm thread does not.
-    alarm: OwnAlarm,
+    /// The user's choice, or what replaces it.
+    alarm: Alarm,
+    /// Whether the runtime may have `enable_time`, which a clock that a test pauses needs.
+    may_have_time: bool,
+    /// The clock for which the alarm was chosen.
+    clock: Option<Clock>,
+    sleep: Option<DriverSleep>,
+    timerfd: Option<Arc<TimerfdAlarm>>,
+    /// Runs a turn inside the runtime's own drivers, which call it when a sleep or a `timerfd` goes off.
+    inline: Waker,
     approach: <Hooks as DriverHooks>::Approach,
     /// Whether this crate spawned it, so its waker is tokio's.
     is_a_task: bool,
 }
 
-/// Fires due timers inside tokio's drivers, and wakes the timer's driver only for the rest. A worker that fires there
-/// wakes another worker once per batch; a task would do so once per timer.
-struct FireInline {
-    timer: TimerHold,
+/// The runtime's clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Clock {
+    /// The system's.
+    Runs,
+    /// The system's, but a test may pause it while the driver sleeps. A tokio sleep reveals that.
+    MayBePaused,
+    Paused,
 }
 
-impl Driver {
-    pub(crate) fn with_timer(settings: &Settings) -> (TimerLease, Driver) {
-        let timer = TimerLease::open(false, settings);
-        (timer, Driver::new(timer, settings.alarm))
-    }
+/// Fires due timers inside tokio's drivers, and calls the timer's driver only for the rest. A worker that fires there
+/// wakes another worker once per batch; a task would do so once per timer.
+struct FireInline(TimerHold);
 
+impl Driver {
     pub(crate) fn new(timer: TimerLease, alarm: Alarm) -> Self {
-        let inline = Arc::new(FireInline { timer: timer.hold() });
-        let alarm = OwnAlarm::new(alarm, Waker::from(inline));
-        Driver { timer, alarm, approach: <Hooks as DriverHooks>::Approach::default(), is_a_task: false }
+        let alarm = match alarm {
+            Alarm::Auto | Alarm::Thread if !has_threads() => Alarm::Tokio,
+            alarm => alarm,
+        };
+        let inline = Waker::from(Arc::new(FireInline(timer.hold())));
+        let (sleep, timerfd, approach) = (None, None, <Hooks as DriverHooks>::Approach::default());
+        Driver { timer, alarm, may_have_time: true, clock: None, sleep, timerfd, inline, approach, is_a_task: false }
     }
 
     /// Call this before spawning the driver, as a whole task, on `runtime`.
     pub(crate) fn in_a_task_of(mut self, runtime: &Handle) -> Self {
         self.is_a_task = true;
-        if self.alarm.wants_io() {
-            self.timer.schedule.io.begin(runtime);
+        // A `timerfd` would not reveal that a test has paused the clock.
+        if self.alarm == Alarm::Auto && !instant::may_be_paused() {
+            self.timer.schedule().io.begin(runtime);
         }
         self
     }
 
-    /// Creates the configured alarm on the current runtime. Otherwise the first poll does, and falls back to the alarm
-    /// thread on failure.
-    pub(crate) fn make_alarm(&mut self) -> std::io::Result<()> {
-        self.alarm.make()
+    /// Creates what the configured alarm needs on the current runtime. Otherwise the first poll does.
+    pub(crate) fn make_alarm(&mut self) -> io::Result<()> {
+        match self.alarm {
+            Alarm::Auto | Alarm::Thread => Ok(()),
+            Alarm::Tokio => self.make_sleep(),
+            Alarm::Timerfd => self.timerfd().map(drop),
+        }
     }
 
-    fn turn(&mut self) {
-        let timer = self.timer;
-        if !self.is_a_task {
-            timer.schedule.follow(instant::runtime_that_may_pause());
+    fn make_sleep(&mut self) -> io::Result<()> {
+        if self.sleep.is_none() {
+            self.sleep = Some(DriverSleep::new(self.inline.clone())?);
         }
-        let runs = instant::clock_is_the_systems();
-        if !runs {
+        Ok(())
+    }
+
+    fn timerfd(&mut self) -> io::Result<Arc<TimerfdAlarm>> {
+        if self.timerfd.is_none() {
+            self.timerfd = Some(Arc::new(TimerfdAlarm::new(&self.inline)?));
+        }
+        Ok(self.timerfd.clone().expect("it was just made"))
+    }
+
+    /// Reads the clock, and chooses the alarm if that has changed.
+    fn prepare(&mut self) -> Clock {
+        let schedule = self.timer.schedule();
+        if !self.is_a_task {
+            schedule.replace(|state| &mut state.runtime, instant::runtime_that_may_pause());
+        }
+        let clock = match instant::clock_is_the_systems() {
+            true if self.may_have_time && instant::may_be_paused() && panics::may_catch() => Clock::MayBePaused,
+            true => Clock::Runs,
+            false => Clock::Paused,
+        };
+        if clock != Clock::Runs {
+            // Before the turn: its scan must not find cancelled entries.
+            self.timer.publish_removals();
+        }
+        let found_io = self.alarm == Alarm::Auto && schedule.io.found();
+        if found_io || self.clock != Some(clock) {
+            self.alarm = if found_io { Alarm::Timerfd } else { self.alarm };
+            self.clock = Some(clock);
+            let alarm = self.choose(clock);
+            schedule.replace(|state| &mut state.alarm, alarm);
+        }
+        clock
+    }
+
+    /// Panics if the runtime lacks what the alarm needs, and there can be no alarm thread.
+    fn choose(&mut self, clock: Clock) -> TurnAlarm {
+        if clock == Clock::Paused {
             source::one_is_held();
         }
-        let watches = runs && self.alarm.watches_for_pause();
-        // Before the turn: its scan must not find cancelled entries.
-        if !runs || watches {
-            timer.publish_removals();
+        if self.may_have_time && (self.alarm == Alarm::Tokio || clock != Clock::Runs) {
+            self.may_have_time = self.make_sleep().is_ok();
+            if self.may_have_time {
+                return TurnAlarm::DriverSleep { watched: self.alarm != Alarm::Tokio && clock == Clock::MayBePaused };
+            }
         }
-        if timer.schedule.io.found() {
-            self.alarm.found_io();
+        assert!(
+            has_threads(),
+            "this platform has no threads: a timer's driver needs a tokio runtime with `enable_time`"
+        );
+        self.sleep = None;
+        match self.alarm {
+            _ if clock == Clock::Paused => TurnAlarm::DriverSleep { watched: true },
+            Alarm::Timerfd => self.timerfd().map_or(TurnAlarm::Thread, TurnAlarm::Timerfd),
+            _ => TurnAlarm::Thread,
         }
-        let alarm = self.alarm.choose(runs, watches);
-        let is_tokio = matches!(alarm, WakesBy::Tokio);
-        timer.schedule.wake_by(alarm);
-        let earliest = if runs { Shards::earliest } else { Shards::first_deadline };
-        let Some(at) = timer.turn(earliest, false) else { return };
-        if is_tokio && !Hooks::approach(&mut self.approach, &mut self.alarm, timer, at) {
-            self.alarm.set_tokio((at < Tick::MAX).then(|| timer.schedule.clock.instant_of(at)));
-        } else if watches {
-            let at = (at < Tick::MAX).then(|| Hooks::ahead_of(timer.schedule.clock.instant_of(at)));
-            self.alarm.watch_for_pause(at);
+    }
+
+    /// Sets the driver's sleep, if it has one, for a turn at `next`.
+    fn set_sleep(&mut self, clock: Clock, next: Tick) {
+        let Some(sleep) = &mut self.sleep else { return };
+        let at = (next < Tick::MAX).then(|| self.timer.schedule().clock.instant_of(next));
+        if self.alarm != Alarm::Tokio && clock == Clock::MayBePaused {
+            sleep.set(at.map(Hooks::ahead_of));
+        } else if !Hooks::approach(&mut self.approach, sleep, self.timer, next) {
+            sleep.set(at);
         }
     }
 }
@@ -150,12 +220,22 @@ impl Future for Driver {
         if let (true, Ok(runtime)) = (source::any_is_held(), Handle::try_current()) {
             Hooks::is_on(runtime.id(), timer);
         }
-        timer.schedule.io.note_worker();
+        timer.schedule().io.note_worker();
         let driver = DriverWaker { waker: cx.waker().clone(), is_foreign: !this.is_a_task };
-        if timer.schedule.begin_turn(Some(driver)) {
-            this.turn();
+        let mut clock = None;
+        let next = timer.run_turn(Turn { driver: Some(driver), ..Turn::default() }, || {
+            let read = *clock.insert(this.prepare());
+            match &this.sleep {
+                _ if read != Clock::Paused => TimerLease::earliest,
+                Some(_) => TimerLease::first_deadline,
+                None => now_and_then,
+            }
+        });
+        match (clock, next) {
+            (Some(clock), Some(next)) => this.set_sleep(clock, next),
+            (Some(_), None) => {}
+            (None, _) => timer.close_if_unneeded(),
         }
-        timer.close_if_unneeded();
         if timer.serves() { Poll::Pending } else { Poll::Ready(()) }
     }
 }
@@ -163,8 +243,7 @@ impl Future for Driver {
 impl Drop for Driver {
     fn drop(&mut self) {
         self.timer.close();
-        // The timer may have ended before its search began. This still holds its memory.
-        self.timer.schedule.io.forget();
+        self.timer.schedule().io.forget();
     }
 }
 
@@ -179,29 +258,19 @@ impl std::fmt::Debug for Driver {
 
 impl Wake for FireInline {
     fn wake(self: Arc<Self>) {
-        let timer = self.timer.lease();
-        let schedule = timer.schedule;
+        let timer = self.0.lease();
+        let schedule = timer.schedule();
         let runs = instant::clock_is_the_systems();
         if !runs && Hooks::rang_early(timer) {
             return;
         }
-        // Before the turn sets it again.
-        let is_set = schedule.own_alarm().is_some_and(|alarm| alarm.forget(&Waker::from(self.clone())).is_ok());
+        // Before the turn sets it again. If that fails, only the driver can set it.
+        let is_set = schedule.timerfd().is_some_and(|alarm| alarm.forget(&Waker::from(self.clone())).is_ok());
+        // A paused clock overshoots the deadline by rounding. Fire as of the deadline: no task may see the later time
+        // before the tasks of that deadline have run.
         let (now, next_wake) = (schedule.clock.now(), schedule.next_wake());
-        if !schedule.begin_turn(None) {
-            return;
-        }
-        if !runs {
-            // A paused clock overshoots the deadline by rounding. Fire as of the deadline: no task may see the later
-            // time before the tasks of that deadline have run. Fire everything: a test must not find some of it left to
-            // the driver.
-            let at = if now - next_wake <= TOKIO_ROUNDS { now.min(next_wake) } else { now };
-            timer.fire_at(at);
-            schedule.interrupt_turn(false);
-        } else if timer.turn(Shards::earliest, false).is_some() && !is_set {
-            // Only the driver can set it.
-            schedule.wake_driver();
-        }
-        timer.close_if_unneeded();
+        let deadline = if now - next_wake <= TOKIO_ROUNDS { now.min(next_wake) } else { now };
+        let turn = Turn { at: (!runs).then_some(deadline), calls_driver: !runs || !is_set, ..Turn::default() };
+        timer.run_turn(turn, || TimerLease::earliest);
     }
 }

@@ -14,9 +14,6 @@ impl Epoch {
     /// The number of bits. A sleep keeps its marks in the rest of the word.
     pub(crate) const BITS: u32 = 25;
 
-    /// No use at all.
-    pub(crate) const NONE: Epoch = Epoch(u32::MAX);
-
     const LAST: Epoch = Epoch((1 << Epoch::BITS) - 1);
 
     pub(crate) fn next(self) -> Epoch {
@@ -24,11 +21,13 @@ impl Epoch {
     }
 }
 
-/// The holders of a use: its epoch in the upper half, their number in the lower half.
+/// The holders of a use: its epoch in the upper half of the word, whether it is open, and their number.
 pub(crate) struct Holders(AtomicU64);
 
-fn pack(epoch: Epoch, holders: u32) -> u64 {
-    u64::from(epoch.0) << 32 | u64::from(holders)
+const OPEN: u64 = 1 << 31;
+
+fn pack(epoch: Epoch, open: u64, holders: u64) -> u64 {
+    u64::from(epoch.0) << 32 | open | holders
 }
 
 impl Holders {
@@ -36,9 +35,24 @@ impl Holders {
         Holders(AtomicU64::new(0))
     }
 
+    /// The epoch of the use, or of the last.
+    pub(crate) fn epoch(&self) -> Epoch {
+        Epoch((self.0.load(SeqCst) >> 32) as u32)
+    }
+
     /// Begins a use, with one holder.
     pub(crate) fn begin(&self, epoch: Epoch) {
-        self.0.store(pack(epoch, 1), SeqCst);
+        self.0.store(pack(epoch, OPEN, 1), SeqCst);
+    }
+
+    /// Ends a use, which keeps its holders. Returns `false` if it has ended before.
+    pub(crate) fn end(&self, epoch: Epoch) -> bool {
+        self.change(epoch, |now| now & !OPEN).is_ok_and(|before| before & OPEN != 0)
+    }
+
+    #[inline]
+    pub(crate) fn is_open(&self, epoch: Epoch) -> bool {
+        self.0.load(SeqCst) & !(OPEN - 1) == pack(epoch, OPEN, 0)
     }
 
     /// Adds a holder. Returns `false` if the use has none left.
@@ -48,7 +62,7 @@ impl Holders {
 
     /// Removes a holder, if the use has any. Returns whether it was the last.
     pub(crate) fn leave(&self, epoch: Epoch) -> bool {
-        self.change(epoch, |now| now - 1) == Ok(pack(epoch, 1))
+        self.change(epoch, |now| now - 1).is_ok_and(|before| before & (OPEN - 1) == 1)
     }
 
     pub(crate) fn are_any(&self, epoch: Epoch) -> bool {
@@ -60,9 +74,9 @@ impl Holders {
     }
 }
 
-/// Whether `holders` belongs to this use and has a count that is neither zero nor full.
-fn is_held(holders: u64, epoch: Epoch) -> bool {
-    holders > pack(epoch, 0) && holders < pack(epoch, u32::MAX)
+/// Whether the word belongs to this use and has a count that is neither zero nor full.
+fn is_held(word: u64, epoch: Epoch) -> bool {
+    (pack(epoch, 0, 1)..pack(epoch, 0, OPEN - 1)).contains(&(word & !OPEN))
 }
 
 #[cfg(test)]
@@ -77,7 +91,11 @@ mod tests {
             let others = [epoch.next(), Epoch(epoch.0.wrapping_sub(1) & Epoch::LAST.0)];
             holders.begin(epoch);
             assert!(holders.join(epoch) && !others.iter().any(|&other| holders.join(other) || holders.leave(other)));
+            assert!(
+                holders.is_open(epoch) && !others.iter().any(|&other| holders.is_open(other) || holders.end(other))
+            );
             assert!(!holders.leave(epoch));
+            assert!(holders.end(epoch) && !holders.end(epoch) && !holders.is_open(epoch), "once");
             assert!(holders.are_any(epoch) && holders.leave(epoch), "the last");
             assert!(!holders.join(epoch) && !holders.leave(epoch) && !holders.are_any(epoch));
         }

@@ -1,40 +1,42 @@
-//! [`TimerLease`]: a timer from its start to its end, in memory that timers reuse.
+//! [`TimerLease`]: a timer from its start to its end, in memory that timers reuse, and the turns that fire its entries.
 //!
 //! A sleep points to its shard without a reference count, which would cost as much as the shard's lock. The memory of a
 //! timer is therefore never freed, only reused. A lease names one use by its epoch.
 //
 // Invariants
 // 1. Memory becomes free when the last holder of an ended timer lets go: once per use.
-// 2. A thread that fires timers holds the memory while it does.
+// 2. A thread that fires timers, or reads their counts, holds the memory while it does.
 // 3. Any thread that finds the timer unneeded ends it.
+// 4. A turn does not lock a shard in which nothing is due. It wakes about 1,024 tasks at most, or 64 without a driver,
+//    and takes at most 256 locks before other tasks run.
 
 use std::collections::BTreeMap;
 use std::io;
-use std::ops::Deref;
 use std::sync::Arc;
 
 use tokio::runtime::{self, Handle};
 
 use crate::clock::hooks::Hooks;
-use crate::clock::{self, instant, source};
+use crate::clock::{instant, source};
 use crate::core::alarm::Alarm;
 use crate::core::alarm::thread::{self, AlarmHandler};
-use crate::core::epoch::Epoch;
+use crate::core::capacity::Capacity;
+use crate::core::epoch::{Epoch, Holders};
 use crate::core::helpers;
-use crate::core::schedule::Due;
+use crate::core::schedule::{DriverWaker, Due, Schedule};
 use crate::core::settings::Settings;
-use crate::core::shard::ShardLease;
-use crate::core::shards::Shards;
+use crate::core::shard::{Shard, ShardLease, WAKES};
 use crate::core::statistics::Snapshot;
-use crate::util::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
-use crate::util::sync::{MODELLED, Mutex, MutexGuard, per_process, unpoisoned};
+use crate::core::wake_list::WakeList;
+use crate::util::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::SeqCst};
+use crate::util::sync::{MODELLED, Mutex, MutexGuard, keep, per_process, unpoisoned};
 use crate::wheel::Tick;
 #[cfg(test)]
 use crate::wheel::Ticks;
 
 pub(crate) trait TimerHooks {
-    /// A timer opens in this memory.
-    fn opens(_: &Shards) {}
+    /// A timer opens in memory that timers reuse.
+    fn opens(_: TimerLease) {}
 
     /// A timer was created on a runtime, or its driver runs there.
     fn is_on(_: runtime::Id, _: TimerLease) {}
@@ -43,10 +45,29 @@ pub(crate) trait TimerHooks {
 #[cfg(not(feature = "test-util"))]
 impl TimerHooks for Hooks {}
 
-/// A timer, which may have ended. If its memory serves another timer by now, this one has no name and no counts.
+/// The maximum number of scans in a turn. A turn repeats its scan if earlier deadlines are registered during it.
+const SCANS: usize = 8;
+
+/// How many tasks a turn may wake before it lets others run. Each lock hold counts as at least `HOLD`.
+const WORK: usize = 1024;
+
+const HOLD: usize = 4;
+
+/// The memory of a timer. It is never freed.
+struct Memory {
+    schedule: &'static Schedule,
+    shards: Vec<&'static Shard>,
+    capacity: &'static Capacity,
+    /// How many of the shards the current timer uses.
+    used: AtomicUsize,
+    turns: AtomicU64,
+    holders: Holders,
+}
+
+/// A timer, which may have ended.
 #[derive(Clone, Copy)]
 pub(crate) struct TimerLease {
-    of: &'static Shards,
+    memory: &'static Memory,
     epoch: Epoch,
 }
 
@@ -60,10 +81,21 @@ pub(crate) struct TimerHold(TimerLease);
 pub(crate) struct Owner {
     timer: TimerHold,
     /// Whether the timer was created implicitly. No handle may end it then.
-    is_implicit: bool,
+    pub(crate) is_implicit: bool,
 }
 
-type Free = BTreeMap<usize, Vec<&'static Shards>>;
+/// How a turn is run: by a helper, unless these say otherwise.
+#[derive(Default)]
+pub(crate) struct Turn {
+    /// The waker of the driver that runs it.
+    pub(crate) driver: Option<DriverWaker>,
+    /// Whether the driver runs another one afterwards.
+    pub(crate) calls_driver: bool,
+    /// Fires everything that is due at this tick, instead of part of what is due now.
+    pub(crate) at: Option<Tick>,
+}
+
+type Free = BTreeMap<usize, Vec<&'static Memory>>;
 
 per_process! {
     /// Unused memory, by number of shards. A forked process does not use its parent's.
@@ -74,28 +106,48 @@ fn free() -> MutexGuard<'static, Free> {
     unpoisoned(free_memory().lock())
 }
 
-impl Owner {
-    pub(crate) fn of(timer: TimerLease) -> Arc<Owner> {
-        Arc::new(Owner { timer: timer.hold(), is_implicit: false })
+impl Memory {
+    fn new(shards: usize) -> &'static Memory {
+        let schedule = keep!(Schedule, Schedule::new());
+        let capacity = keep!(Capacity, Capacity::new());
+        let shards = (0..shards).map(|_| keep!(Shard, Shard::new(schedule, capacity))).collect();
+        let (used, turns, holders) = (AtomicUsize::new(0), AtomicU64::new(0), Holders::none());
+        keep!(Memory, Memory { schedule, shards, capacity, used, turns, holders })
     }
 
-    pub(crate) fn implicit(timer: TimerLease) -> Arc<Owner> {
-        Arc::new(Owner { timer: timer.hold(), is_implicit: true })
+    fn lease(&'static self, epoch: Epoch) -> TimerLease {
+        TimerLease { memory: self, epoch }
+    }
+
+    /// Begins a use of memory to which the caller has exclusive access.
+    fn begin(&'static self, settings: &Settings, wheels_begin: Tick) -> TimerLease {
+        let timer = self.lease(self.holders.epoch().next());
+        self.holders.begin(timer.epoch);
+        self.used.store(settings.shards, SeqCst);
+        self.turns.store(0, Relaxed);
+        Hooks::opens(timer);
+        timer.all().iter().for_each(|shard| shard.open(timer.epoch, settings.resolution, wheels_begin));
+        // Last: sleeps of an earlier timer check the shards afterwards.
+        self.capacity.open(settings.capacity);
+        self.schedule.parker.lock().name = settings.name;
+        timer
+    }
+}
+
+impl Owner {
+    pub(crate) fn new(timer: TimerLease, is_implicit: bool) -> Arc<Owner> {
+        Arc::new(Owner { timer: timer.hold(), is_implicit })
     }
 
     pub(crate) fn timer(&self) -> TimerLease {
         self.timer.lease()
-    }
-
-    pub(crate) fn is_implicit(&self) -> bool {
-        self.is_implicit
     }
 }
 
 impl Drop for Owner {
     fn drop(&mut self) {
         let timer = self.timer();
-        let unused = timer.shards().filter(|shard| shard.users.leave(timer.epoch)).count();
+        let unused = timer.all().iter().filter(|shard| shard.users.leave(timer.epoch)).count();
         if unused > 0 {
             timer.close_if_unneeded();
         }
@@ -103,27 +155,58 @@ impl Drop for Owner {
 }
 
 impl TimerLease {
-    /// Begins a use of memory to which the caller has exclusive access.
-    fn begin(of: &'static Shards) -> TimerLease {
-        let epoch = Epoch(of.epoch.load(SeqCst));
-        of.holders.begin(epoch);
-        TimerLease { of, epoch }
+    /// Begins a timer that nobody asked for, so nobody gets an error.
+    /// Panics if the system refuses to start the alarm thread.
+    pub(crate) fn open(is_driverless: bool, settings: &Settings) -> TimerLease {
+        TimerLease::try_open(is_driverless, settings).unwrap_or_else(|error| panic!("hairspring {error}"))
+    }
+
+    /// Begins a timer. If it is driverless, helper threads run its turns. Returns the system's error if it refuses to
+    /// start the alarm thread, which a timer with tokio's alarm can do without.
+    pub(crate) fn try_open(is_driverless: bool, settings: &Settings) -> io::Result<TimerLease> {
+        thread::start().or_else(|error| if settings.alarm == Alarm::Tokio { Ok(()) } else { Err(error) })?;
+        let timer = TimerLease::make(settings);
+        timer.schedule().open(is_driverless, settings.coalesce);
+        Ok(timer)
+    }
+
+    /// Takes memory for a timer and opens its shards. Nothing runs turns yet.
+    pub(crate) fn make(settings: &Settings) -> TimerLease {
+        // Powers of two, to let timers of similar sizes share memory.
+        let room = settings.shards.next_power_of_two();
+        let free = free().get_mut(&room).and_then(Vec::pop);
+        // In models the wheels start far behind, which gives helper threads more to do in a turn.
+        let wheels_begin = if MODELLED { Tick::ZERO } else { source::wheels_begin() };
+        let timer = free.unwrap_or_else(|| Memory::new(room)).begin(settings, wheels_begin);
+        timer.schedule().set_handler(timer.memory);
+        timer
+    }
+
+    /// A timer for a model; its memory is not reused. The alarm thread calls `handler`, or else the memory itself.
+    #[cfg(test)]
+    pub(crate) fn of_a_model(handler: Option<&'static dyn AlarmHandler>) -> TimerLease {
+        let settings = Settings { coalesce: Ticks(0), ..Settings::with_shards(2) };
+        let timer = Memory::new(2).begin(&settings, Tick::ZERO);
+        std::mem::forget(timer.hold());
+        timer.schedule().set_handler(handler.unwrap_or(timer.memory));
+        timer.schedule().open(false, Ticks(0));
+        timer
     }
 
     #[inline]
-    pub(crate) fn epoch(self) -> Epoch {
-        self.epoch
+    pub(crate) fn schedule(self) -> &'static Schedule {
+        self.memory.schedule
     }
 
     /// Whether the timer has not ended.
     #[inline]
     pub(crate) fn serves(self) -> bool {
-        self.of.epoch.load(SeqCst) == self.epoch.0
+        self.memory.holders.is_open(self.epoch)
     }
 
     /// Holds the memory. Returns `None` if the timer has ended and has no other holder.
     pub(crate) fn try_hold(self) -> Option<TimerHold> {
-        self.of.holders.join(self.epoch).then(|| TimerHold(self))
+        self.memory.holders.join(self.epoch).then(|| TimerHold(self))
     }
 
     /// Like `try_hold`, for a timer that has not ended or has another holder.
@@ -132,143 +215,162 @@ impl TimerLease {
     }
 
     fn let_go(self) {
-        if self.of.holders.leave(self.epoch) {
-            free().entry(self.of.all.len()).or_default().push(self.of);
+        if self.memory.holders.leave(self.epoch) {
+            free().entry(self.memory.shards.len()).or_default().push(self.memory);
         }
-    }
-
-    /// Begins a timer that nobody asked for, so nobody gets an error.
-    /// Panics if the system refuses to start the alarm thread.
-    pub(crate) fn open(driverless: bool, settings: &Settings) -> TimerLease {
-        TimerLease::try_open(driverless, settings).unwrap_or_else(|error| panic!("hairspring {error}"))
-    }
-
-    /// Begins a timer. If it is driverless, helper threads make its turns. Returns the system's error if it refuses to
-    /// start the alarm thread, which a timer with tokio's alarm can do without.
-    pub(crate) fn try_open(driverless: bool, settings: &Settings) -> io::Result<TimerLease> {
-        thread::start().or_else(|error| if settings.alarm == Alarm::Tokio { Ok(()) } else { Err(error) })?;
-        let timer = TimerLease::make(settings);
-        // In models the wheels start far behind, which gives helper threads more to do in a turn.
-        if !MODELLED {
-            let begin = source::wheels_begin();
-            timer.all().iter().for_each(|shard| shard.skip_to(begin));
-        }
-        timer.schedule.open(driverless, settings.coalesce);
-        Ok(timer)
-    }
-
-    /// Takes memory for a timer and opens its shards. Nothing makes turns yet.
-    pub(crate) fn make(settings: &Settings) -> TimerLease {
-        // Powers of two, to let timers of similar sizes share memory.
-        let room = settings.shards.next_power_of_two();
-        let free = free().get_mut(&room).and_then(Vec::pop);
-        let timer = TimerLease::begin(free.unwrap_or_else(|| Shards::new(room))).prepared(settings);
-        timer.schedule.set_handler(timer.of);
-        timer
-    }
-
-    fn prepared(self, settings: &Settings) -> Self {
-        self.used.store(settings.shards, SeqCst);
-        self.turns.store(0, Relaxed);
-        Hooks::opens(&self);
-        for shard in self.all() {
-            shard.open(self.epoch, settings.resolution);
-        }
-        // Last: readers for an earlier timer check the shards afterwards.
-        self.capacity.open(settings.capacity);
-        self.schedule.set_name(settings.name);
-        self
-    }
-
-    /// A timer for a model; its memory is not reused. The alarm thread calls `handler`, or else the shards themselves.
-    #[cfg(test)]
-    pub(crate) fn of_a_model(handler: Option<&'static dyn AlarmHandler>) -> TimerLease {
-        let settings = Settings { coalesce: Ticks(0), ..Settings::with_shards(2) };
-        let timer = TimerLease::begin(Shards::new(2)).prepared(&settings);
-        std::mem::forget(timer.hold());
-        timer.schedule.set_handler(handler.unwrap_or(timer.of));
-        timer.schedule.open(false, Ticks(0));
-        timer
     }
 
     /// Ends the timer, wakes all waiting tasks, and returns how many; `None` if it had already ended.
     pub(crate) fn close(self) -> Option<usize> {
-        // The thread that ends a timer takes over its initial holder.
-        let next = self.epoch.next();
-        self.of.epoch.compare_exchange(self.epoch.0, next.0, SeqCst, SeqCst).ok()?;
-        self.replace();
-        self.schedule.close();
+        if !self.memory.holders.end(self.epoch) {
+            return None;
+        }
+        self.schedule().close();
         let pending = self.all().iter().map(|shard| shard.close()).sum();
+        // The thread that ends a timer takes over its initial holder.
         self.let_go();
         Some(pending)
     }
 
     /// Ends the timer if nothing waits on it and nothing can register any more.
     pub(crate) fn close_if_unneeded(self) {
-        if !self.shards().any(ShardLease::is_used) {
+        if !self.all().iter().any(|shard| shard.is_used(self.epoch)) {
             self.close();
         }
     }
 
+    /// Another timer was installed instead.
     pub(crate) fn replace(self) {
-        self.shards().for_each(ShardLease::replace);
+        self.all().iter().for_each(|shard| shard.replace(self.epoch));
+        // Its driver has to notice when its last entry is cancelled.
+        self.publish_removals();
     }
 
-    #[inline]
     pub(crate) fn now(self) -> Tick {
-        // Read a shard only if necessary: the threads that use it write to it.
-        if self.schedule.clock.is_the_runtimes() { clock::now() } else { self.first().time_shown() }
+        self.schedule().clock.now()
     }
 
-    #[inline]
-    fn first(self) -> ShardLease {
-        ShardLease::new(self.all()[0], self.epoch)
+    pub(crate) fn name(self) -> Option<&'static str> {
+        self.schedule().parker.lock().name
     }
 
-    fn shards(self) -> impl Iterator<Item = ShardLease> {
-        self.of.all().iter().map(move |shard| ShardLease::new(shard, self.epoch))
+    pub(crate) fn capacity(self) -> Option<usize> {
+        self.memory.capacity.most()
+    }
+
+    pub(crate) fn turns(self) -> u64 {
+        self.memory.turns.load(Acquire)
+    }
+
+    pub(crate) fn snapshot(self) -> Snapshot {
+        let mut sum = Snapshot::default();
+        (sum.refused, sum.capacity) = (self.memory.capacity.refused(), self.capacity());
+        self.all().iter().for_each(|shard| shard.add_to(&mut sum));
+        sum
+    }
+
+    pub(crate) fn all(self) -> &'static [&'static Shard] {
+        &self.memory.shards[..self.memory.used.load(Relaxed)]
     }
 
     /// The shard of a thread. `number` is its number among the runtime's workers or among all threads.
     pub(crate) fn shard(self, number: impl FnOnce() -> usize) -> ShardLease {
-        let shards = self.of.all();
+        let shards = self.all();
         // A clock under a test's control uses one wheel: equal deadlines then fire in the order of registration.
-        let is_alone = shards.len() == 1 || source::any_is_held() && self.schedule.clock.is_shown();
+        let is_alone = shards.len() == 1 || source::any_is_held() && self.schedule().clock.is_shown();
         let number = if is_alone { 0 } else { number() };
         ShardLease::new(shards[number % shards.len()], self.epoch)
     }
 
-    pub(crate) fn name(self) -> Option<&'static str> {
-        self.first().name()
-    }
-
-    pub(crate) fn turns(self) -> u64 {
-        let turns = self.turns.load(Acquire);
-        // Checked last: shards are opened before turns begin.
-        if self.first().serves() { turns } else { 0 }
-    }
-
-    pub(crate) fn snapshot(self) -> Snapshot {
-        let mut sum = Snapshot::empty();
-        (sum.refused, sum.capacity) = (self.capacity.refused(), self.capacity.most());
-        self.shards().for_each(|shard| shard.add_to(&mut sum));
-        // Checked last: shards are opened before the capacity.
-        if self.first().serves() { sum } else { Snapshot::empty() }
-    }
-}
-
-impl Deref for TimerLease {
-    type Target = Shards;
-
     #[inline]
-    fn deref(&self) -> &Shards {
-        self.of
+    pub(crate) fn owns(self, shard: ShardLease) -> bool {
+        shard.is_of(self.schedule(), self.epoch)
+    }
+
+    /// From now on, makes the driver notice removals: a paused clock must not jump to removed deadlines, and a replaced
+    /// timer ends with its last entry.
+    pub(crate) fn publish_removals(self) {
+        self.all().iter().for_each(|shard| shard.publish_removals());
+    }
+
+    pub(crate) fn first_deadline(self) -> Tick {
+        self.all().iter().map(|shard| shard.first_deadline()).min().unwrap_or(Tick::MAX)
+    }
+
+    /// When a shard next has work, or earlier. Takes no lock.
+    pub(crate) fn earliest(self) -> Tick {
+        self.all().iter().map(|shard| shard.next()).min().unwrap_or(Tick::MAX)
+    }
+
+    /// Runs a turn, unless the timer has ended, a test sets the time, or another turn is in progress, which then scans
+    /// again. `prepare` is called once the turn has begun; what it returns finds the earliest remaining deadline.
+    /// Returns `None` if more timers are due, and otherwise when the next turn begins, if that is known.
+    pub(crate) fn run_turn(self, turn: Turn, prepare: impl FnOnce() -> fn(TimerLease) -> Tick) -> Option<Tick> {
+        let Some(mut wakes) = self.schedule().begin_turn(turn.driver, turn.calls_driver) else {
+            return Some(Tick::MAX);
+        };
+        let next = self.scan(turn.at, prepare(), &mut wakes);
+        if next.is_none() {
+            self.schedule().interrupt_turn();
+        }
+        wakes.wake_all();
+        self.close_if_unneeded();
+        next
+    }
+
+    /// Scans until the turn has ended: returns when the next begins, or `None` if more is left to do.
+    fn scan(self, at: Option<Tick>, earliest: fn(TimerLease) -> Tick, wakes: &mut WakeList) -> Option<Tick> {
+        let (mut work, mut fired) = (if wakes.later { WAKES } else { WORK }, 0);
+        for _ in 0..SCANS {
+            let now = at.unwrap_or_else(|| self.now());
+            let (woken, left) = self.fire_some(now, if at.is_some() { usize::MAX } else { work }, wakes);
+            work = left?;
+            fired += woken;
+            if let Some(at) = self.schedule().end_turn(now, fired, earliest(self)) {
+                return Some(at);
+            }
+        }
+        None
+    }
+
+    /// Fires all entries due at `at`. Returns how many tasks it woke.
+    #[cfg(any(test, feature = "test-util"))]
+    pub(crate) fn fire_at(self, at: Tick) -> usize {
+        // A thread that registers may have read the time before a test moved it. Its deadline is published when it
+        // unlocks.
+        if self.schedule().clock.is_shown() {
+            self.all().iter().for_each(|shard| drop(shard.lock()));
+        }
+        self.fire_some(at, usize::MAX, &mut WakeList::default()).0
+    }
+
+    /// Fires entries due at `at`, within the limit of `work`. Returns how many, and the remaining `work` if it fired
+    /// all.
+    fn fire_some(self, at: Tick, mut work: usize, wakes: &mut WakeList) -> (usize, Option<usize>) {
+        self.memory.turns.fetch_add(1, SeqCst);
+        let mut fired = 0;
+        // One lock hold per shard and round: a shard with many due entries does not delay the others.
+        loop {
+            let mut rests = true;
+            for shard in self.all().iter().filter(|shard| shard.next() <= at) {
+                if work == 0 {
+                    return (fired, None);
+                }
+                let woken = shard.fire(at, wakes);
+                fired += woken;
+                work = work.saturating_sub(woken.max(HOLD));
+                rests = false;
+            }
+            if rests {
+                return (fired, Some(work));
+            }
+        }
     }
 }
 
 impl PartialEq for TimerLease {
     fn eq(&self, other: &Self) -> bool {
-        std::ptr::eq(self.of, other.of) && self.epoch == other.epoch
+        std::ptr::eq(self.memory, other.memory) && self.epoch == other.epoch
     }
 }
 
@@ -291,26 +393,21 @@ impl TimerHold {
         self.0
     }
 
-    /// Makes a turn for a driver that is late or missing. Its runtime may be blocked, not driven, or paused by a test.
-    fn turn_for_the_driver(&self) {
+    /// Runs turns for a driver that is late or missing, as long as more timers are due. Its runtime may be blocked, not
+    /// driven, or paused by a test.
+    fn help_the_driver(&self) {
         let timer = self.lease();
-        let runtime = timer.schedule.runtime();
+        let runtime = timer.schedule().parker.lock().runtime.clone();
         let _entered = runtime.as_ref().map(Handle::enter);
-        // On a paused clock nothing is late: the driver was woken, and will turn.
+        // On a paused clock nothing is late: the driver was woken, and runs a turn.
         let is_paused = runtime.is_some() && !instant::clock_is_the_systems();
-        if is_paused || !timer.schedule.begin_turn(None) {
-            return;
-        }
-        // Without a driver, the next turn is this thread's, unless another was faster.
-        let again = || timer.schedule.is_driverless() && timer.schedule.begin_turn(None);
-        while timer.turn(Shards::earliest, true).is_none() && again() {}
-        timer.close_if_unneeded();
+        while !is_paused && timer.run_turn(Turn::default(), || TimerLease::earliest).is_none() {}
     }
 }
 
-impl AlarmHandler for Shards {
+impl AlarmHandler for Memory {
     fn unused(&'static self, epoch: Epoch) {
-        TimerLease { of: self, epoch }.close_if_unneeded();
+        self.lease(epoch).close_if_unneeded();
     }
 
     fn alarm(&'static self) {
@@ -322,9 +419,8 @@ impl AlarmHandler for Shards {
                 self.schedule.io.check_if_due();
             }
             Due::Helper => {
-                let present = TimerLease { of: self, epoch: Epoch(self.epoch.load(SeqCst)) };
-                if let Some(timer) = present.try_hold() {
-                    helpers::send(move || timer.turn_for_the_driver());
+                if let Some(timer) = self.lease(self.holders.epoch()).try_hold() {
+                    helpers::send(move || timer.help_the_driver());
                 }
             }
         }

@@ -15,5 +15,5 @@ pub(crate) mod registry;
 pub(crate) mod schedule;
 pub(crate) mod settings;
 pub(crate) mod shard;
-pub(crate) mod shards;
 pub(crate) mod statistics;
+pub(crate) mod wake_list;

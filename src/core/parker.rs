@@ -11,7 +11,8 @@
 //    the scan finds it, then reads `next_wake`. All of these accesses are sequentially consistent: a registration that
 //    the scan missed reads "never" and takes the lock.
 // 2. `next_wake` changes only under the lock. Reading it lets most registrations skip the lock.
-// 3. One thread scans at a time. If another claims the scan, or a deadline is registered, the scan repeats.
+// 3. One thread scans at a time. If another claims the scan, or a deadline is registered, the scan repeats, or the
+//    thread that is called scans again.
 // 4. A [`Next`] changes only under the lock of its wheel, and is never later than the wheel's earliest deadline.
 // 5. No task is woken, and no waker is cloned or dropped, under the lock.
 
@@ -35,10 +36,21 @@ struct ParkerState<P> {
 pub(crate) enum Phase {
     /// A scan is about to begin anyway, or nothing waits. Registrations take no lock.
     Away,
-    /// A scan is in progress. `again`: it has to repeat.
-    Scanning { again: bool },
+    /// A scan is in progress.
+    Scanning(Then),
     /// No scan begins before `next_wake`.
     Idle,
+    /// The waiter is gone. No scan begins any more.
+    Closed,
+}
+
+/// What follows a scan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Then {
+    Park,
+    Repeat,
+    /// The owner of the scan calls another thread to scan again.
+    Call,
 }
 
 /// A locked parker. Dereferences to the further state.
@@ -52,7 +64,7 @@ impl<P> Parker<P> {
         Parker { next_wake: AtomicU64::new(0), state: Mutex::new(ParkerState { phase: Phase::Away, beside }) }
     }
 
-    /// The tick at which the next scan begins; `Tick::MAX` during a scan, tick 0 in phase `Away`.
+    /// The tick at which the next scan begins; `Tick::MAX` during a scan, tick 0 unless one is certain.
     #[inline]
     pub(crate) fn next_wake(&self) -> Tick {
         Tick(self.next_wake.load(SeqCst))
@@ -77,19 +89,20 @@ impl<P> Locked<'_, P> {
         self.state.phase
     }
 
-    fn publish(&self, next_wake: Tick) {
+    /// Moves the next scan. Move the alarm, too.
+    pub(crate) fn publish(&self, next_wake: Tick) {
         self.next_wake.store(next_wake.0, SeqCst);
     }
 
     /// Begins a scan, replacing any other.
     pub(crate) fn scan(&mut self) {
         self.publish(Tick::MAX);
-        self.state.phase = Phase::Scanning { again: false };
+        self.state.phase = Phase::Scanning(Then::Park);
     }
 
     /// Begins a scan, or makes the current one repeat. Returns whether it began one.
     pub(crate) fn claim(&mut self) -> bool {
-        if self.scan_again() {
+        if self.scan_again() || self.phase() == Phase::Closed {
             return false;
         }
         self.scan();
@@ -98,15 +111,26 @@ impl<P> Locked<'_, P> {
 
     /// Makes the current scan repeat. Returns whether there is one.
     pub(crate) fn scan_again(&mut self) -> bool {
-        let Phase::Scanning { again } = &mut self.state.phase else { return false };
-        *again = true;
+        let Phase::Scanning(then) = &mut self.state.phase else { return false };
+        if *then == Then::Park {
+            *then = Then::Repeat;
+        }
         true
+    }
+
+    /// Makes the current scan end with a call. Returns whether there is one.
+    pub(crate) fn call_after_scan(&mut self) -> bool {
+        let scans = matches!(self.phase(), Phase::Scanning(_));
+        if scans {
+            self.state.phase = Phase::Scanning(Then::Call);
+        }
+        scans
     }
 
     /// Ends a scan that found `earliest`. Returns `false` if it has to repeat.
     pub(crate) fn park(&mut self, earliest: Tick) -> bool {
-        if self.state.phase == (Phase::Scanning { again: true }) {
-            self.state.phase = Phase::Scanning { again: false };
+        if self.phase() == Phase::Scanning(Then::Repeat) {
+            self.state.phase = Phase::Scanning(Then::Park);
             return false;
         }
         self.publish(earliest);
@@ -114,15 +138,20 @@ impl<P> Locked<'_, P> {
         true
     }
 
-    /// Moves the next scan forward, along with the alarm.
-    pub(crate) fn wake_earlier(&mut self, deadline: Tick) {
-        self.publish(deadline);
-    }
-
     /// Called when no thread scans or waits any more, or the waiter was woken to scan.
     pub(crate) fn leave(&mut self) {
         self.publish(Tick::ZERO);
         self.state.phase = Phase::Away;
+    }
+
+    /// Lets no further scan begin, until the waiter [leaves](Self::leave) again.
+    pub(crate) fn close(&mut self) {
+        self.leave();
+        self.state.phase = Phase::Closed;
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.phase() == Phase::Closed
     }
 
     /// `deadline` was registered. Returns whether the next scan would be too late for it. A scan in progress repeats.

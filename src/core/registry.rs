@@ -95,7 +95,7 @@ pub(crate) fn own() -> &'static Arc<Owner> {
     assert!(has_threads(), "this platform has no threads: timers need a tokio runtime");
     OWN.get(|_| {
         let shards = thread::available_parallelism().map_or(1, usize::from);
-        Owner::implicit(TimerLease::open(true, &Settings::with_shards(shards)))
+        Owner::new(TimerLease::open(true, &Settings::with_shards(shards)), true)
     })
 }
 
@@ -118,8 +118,7 @@ pub(crate) fn own_shard() -> ShardLease {
 }
 
 pub(crate) fn is_own(shard: ShardLease) -> bool {
-    let own = own().timer();
-    shard.is_of(own.schedule, own.epoch())
+    own().timer().owns(shard)
 }
 
 /// This thread's shard of the current runtime's timer. Fails outside a runtime, and in one that has ended.
@@ -137,24 +136,22 @@ fn ask() -> Result<ShardLease, Error> {
     let runtime = Handle::try_current().map_err(|_| Error::no_runtime())?;
     let id = runtime.id();
     let task = task::try_id().map_or(RightFor::Unknown, RightFor::Task);
-    if let Some(known) = remembered().filter(|known| known.runtime == id) {
-        if let RightFor::Task(_) = task {
-            remember(known.lease, id, task);
+    let lease = if let Some(known) = remembered().filter(|known| known.runtime == id) {
+        known.lease
+    } else {
+        let timer = owner_of(&runtime)?.timer();
+        if last_remembered().is_none_or(|last| last.runtime != id) {
+            probe(&runtime, timer);
         }
-        return Ok(known.lease);
-    }
-    let timer = owner_of(&runtime)?.timer();
-    if last_remembered().is_none_or(|last| last.runtime != id) {
-        probe(&runtime, timer);
-    }
-    let lease = shard_here(timer);
+        shard_here(timer)
+    };
     remember(lease, id, task);
     Ok(lease)
 }
 
 pub(crate) fn shard_of(timer: TimerLease) -> ShardLease {
     match remembered() {
-        Some(known) if known.lease.is_of(timer.schedule, timer.epoch()) => known.lease,
+        Some(known) if timer.owns(known.lease) => known.lease,
         _ => shard_here(timer),
     }
 }
@@ -218,7 +215,7 @@ fn probe(runtime: &Handle, timer: TimerLease) {
     if is_worker && !source::any_is_held() {
         let id = runtime.id();
         spawn(runtime, "hairspring probe", async move {
-            timer.schedule.io.note_worker();
+            timer.schedule().io.note_worker();
             mark(id, timer);
         });
     }
@@ -258,8 +255,10 @@ fn owner_of(runtime: &Handle) -> Result<Arc<Owner>, Error> {
         if let Some(owner) = live(&timers, id) {
             return Ok(owner.clone());
         }
-        let (timer, driver) = Driver::with_timer(&Settings::of(runtime));
-        let owner = Owner::implicit(timer);
+        let settings = Settings::of(runtime);
+        let timer = TimerLease::open(false, &settings);
+        let driver = Driver::new(timer, settings.alarm);
+        let owner = Owner::new(timer, true);
         Hooks::is_on(id, timer);
         let driver = list(timers, runtime, owner.clone(), driver);
         if timer.serves() {
@@ -290,8 +289,6 @@ fn list(mut timers: MutexGuard<'_, Timers>, runtime: &Handle, owner: Arc<Owner>,
     let replaced = timers.insert(id, owner);
     if let Some(replaced) = &replaced {
         replaced.timer().replace();
-        // Its driver has to notice when its last entry is cancelled.
-        replaced.timer().publish_removals();
     }
     // Unlock first: a runtime that is shutting down drops the task immediately, which locks the list, and dropping the
     // last owner of a timer ends it, which wakes tasks.
@@ -365,7 +362,7 @@ mod tests {
         runtime.spawn(async move {
             started.send(()).unwrap();
             while asked.recv().is_ok() {
-                let shards = [find(), find()].map(|shard| shard.address());
+                let shards = [find(), find()].map(ShardLease::address);
                 assert_eq!(shards[0], shards[1], "a worker keeps to its shard");
                 answer.send(shards[0]).unwrap();
             }

@@ -1,16 +1,17 @@
-//! [`Schedule`]: when a timer's next turn begins, what starts it, and which thread makes it.
+//! [`Schedule`]: when a timer's next turn begins, what starts it, and which thread runs it.
 //!
-//! A turn fires due timers, finds the earliest remaining deadline, and sets an alarm for it. The driver's task makes
-//! it, or the driver's own alarm, or a helper thread if the driver is late. A thread that wants to begin a turn during
-//! another makes that one scan again. The [parker](super::parker) is the handshake with threads that register
+//! A turn fires due timers, finds the earliest remaining deadline, and sets an alarm for it. The driver's task runs it,
+//! or a `timerfd` in the driver's runtime, or a helper thread if the driver is late. A thread that wants to begin a turn
+//! during another makes that one scan again. The [parker](super::parker) is the handshake with threads that register
 //! deadlines.
 //
 // Invariants
 // 1. Turns do not overlap. When a turn ends, the next is certain to begin in time: an alarm is set, or the driver was
-//    woken. The driver is woken if it was wanted during another thread's turn, or if only it can set the alarm.
-// 2. A woken driver is watched, unless only it can set the alarm. If it is late, the alarm thread sends a helper.
+//    called. The driver is called if it was wanted during another thread's turn, or if only it can set the alarm.
+// 2. A called driver is watched, unless only it can set the alarm. If it is late, the alarm thread sends a helper.
 // 3. While `certain` is finite, the alarm thread withdraws it soon after `next_wake`.
 // 4. While a test sets the time, the test fires timers, and no turn begins.
+// 5. A timer that has ended keeps no waker, no alarm and no runtime.
 
 use std::sync::{Arc, OnceLock};
 use std::task::Waker;
@@ -20,14 +21,15 @@ use tokio::runtime::Handle;
 
 use crate::clock::instant;
 use crate::clock::source::{self, Source};
-use crate::core::alarm::SharedAlarm;
-use crate::core::alarm::find_io::FindIo;
+use crate::core::alarm::io_probe::IoProbe;
 use crate::core::alarm::thread::{self, AlarmHandler, BookingId};
+use crate::core::alarm::{TimerfdAlarm, TurnAlarm};
 use crate::core::coalesce::Coalesce;
 use crate::core::epoch::Epoch;
-use crate::core::parker::{Locked, Parker, Phase};
+use crate::core::parker::{Locked, Parker, Phase, Then};
+use crate::core::wake_list::WakeList;
 use crate::util::panics::catch_panic;
-use crate::util::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire, Ordering::SeqCst};
+use crate::util::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use crate::util::sync::{self, Counter};
 use crate::wheel::{Tick, Ticks};
 
@@ -35,76 +37,59 @@ use crate::wheel::{Tick, Ticks};
 /// deadline then waits until the thread runs.
 const ALARM_MAY_LAG: Ticks = Ticks(1 << 27);
 
-/// How long a woken driver may take to turn before a helper does.
+/// How long a called driver may take to begin a turn before a helper does.
 const PATIENCE: Duration = Duration::from_millis(1);
 
-/// How late a driver's own alarm may be before the driver is woken. `PATIENCE`, if it was late within `DISTRUST`: a
-/// worker that took the alarm's event from the I/O driver, and then blocks, does not look for the next.
-const PATIENCE_WITH_OWN_ALARM: Duration = Duration::from_millis(5);
+/// How late a `timerfd` may be before the driver is called. `PATIENCE`, if it was late within `DISTRUST`: a worker that
+/// took its event from the I/O driver, and then blocks, does not look for the next.
+const PATIENCE_WITH_TIMERFD: Duration = Duration::from_millis(5);
 
 const DISTRUST: Duration = Duration::from_secs(1);
 
-/// The minimum time between checks of a driver's own alarm that was on time.
+/// The minimum time between checks of a `timerfd` that was on time.
 const BETWEEN_CHECKS: Duration = Duration::from_millis(20);
 
-/// How often a driver reads a clock for which it has no alarm.
-const NOW_AND_THEN: Duration = Duration::from_millis(10);
-
 pub(crate) struct Schedule {
-    pub(crate) parker: Parker<Plan>,
+    pub(crate) parker: Parker<TurnState>,
     /// No deadline after this tick can have passed. `Tick::MAX` if that is unknown.
     certain: AtomicU64,
     pub(crate) clock: Source,
-    pub(crate) io: FindIo,
-    /// Whether the timer has no driver and helpers make all turns.
-    driverless: AtomicBool,
-    /// How long due timers may wait to share a turn, in ticks.
-    pub(crate) longest_wait: AtomicU64,
+    pub(crate) io: IoProbe,
     pub(crate) id: BookingId,
     handler: OnceLock<&'static dyn AlarmHandler>,
 }
 
-pub(crate) struct Plan {
-    pub(crate) is_open: bool,
-    name: Option<&'static str>,
+#[derive(Default)]
+pub(crate) struct TurnState {
+    pub(crate) name: Option<&'static str>,
+    /// Whether the timer has no driver and helpers run all turns.
+    is_driverless: bool,
     /// Wakes the driver's task. `None` once it was woken.
     driver: Option<DriverWaker>,
-    driver_turns: bool,
-    /// Whether the driver was polled or woken during another thread's turn. Only the driver chooses the alarm.
-    pub(crate) driver_is_wanted: bool,
-    alarm: WakesBy,
-    /// When the alarm thread next checks the driver's own alarm, at the latest.
+    pub(crate) alarm: TurnAlarm,
+    /// When the alarm thread next checks the `timerfd` or the helpers, at the latest.
     checks_at: Option<Instant>,
-    /// When a check last found that the driver's own alarm was late.
+    /// When a check last found that the `timerfd` was late.
     was_late: Option<Instant>,
     /// The driver's runtime, if tokio can pause its clock.
-    runtime: Option<Handle>,
-    coalesce: Coalesce,
+    pub(crate) runtime: Option<Handle>,
+    pub(crate) coalesce: Coalesce,
 }
 
-impl Plan {
-    fn only_the_driver_sets_it(&self) -> bool {
-        matches!(self.alarm, WakesBy::Tokio | WakesBy::NowAndThen)
-    }
-
+impl TurnState {
     fn is_distrusted(&self, now: Instant) -> bool {
         self.was_late.is_some_and(|late| now < late + DISTRUST)
     }
-}
 
-/// The alarm that starts a turn at `next_wake`.
-#[derive(Clone)]
-pub(crate) enum WakesBy {
-    /// The alarm thread, which wakes the driver.
-    Thread,
-    /// The driver's own alarm. Any thread can set it, it makes the turn, and the alarm thread checks that it does.
-    Own(Arc<dyn SharedAlarm>),
-    /// A tokio sleep, which only the driver can set.
-    Tokio,
-    /// Both the alarm thread and a tokio sleep, because a test may pause the clock in between.
-    Both,
-    /// The alarm thread, periodically: the clock is not the system's and has no alarm.
-    NowAndThen,
+    /// How late a turn may be before the alarm thread calls the driver; `None` if it does not.
+    fn patience(&self, now: Instant) -> Option<Duration> {
+        match self.alarm {
+            TurnAlarm::DriverSleep { watched: false } => None,
+            TurnAlarm::DriverSleep { watched: true } | TurnAlarm::Thread => Some(Duration::ZERO),
+            TurnAlarm::Timerfd(_) if self.is_distrusted(now) => Some(PATIENCE),
+            TurnAlarm::Timerfd(_) => Some(PATIENCE_WITH_TIMERFD),
+        }
+    }
 }
 
 pub(crate) struct DriverWaker {
@@ -122,7 +107,7 @@ impl DriverWaker {
 pub(crate) enum Due {
     Nothing,
     Wake(DriverWaker),
-    /// Send a helper to turn: there is no driver, or it was woken and is late.
+    /// Send a helper to run a turn: there is no driver, or it was woken and is late.
     Helper,
 }
 
@@ -131,34 +116,13 @@ impl Schedule {
         static NEXT: Counter = Counter::new(0);
         let number = NEXT.fetch_add(1, SeqCst);
         Schedule {
-            parker: Parker::new(Plan {
-                is_open: false,
-                name: None,
-                driver: None,
-                driver_turns: false,
-                driver_is_wanted: false,
-                alarm: WakesBy::Thread,
-                checks_at: None,
-                was_late: None,
-                runtime: None,
-                coalesce: Coalesce::new(Ticks(0)),
-            }),
+            parker: Parker::new(TurnState::default()),
             certain: AtomicU64::new(u64::MAX),
             clock: Source::runtime(),
-            io: FindIo::new(number),
-            driverless: AtomicBool::new(false),
-            longest_wait: AtomicU64::new(0),
+            io: IoProbe::new(number),
             id: BookingId::Timer(number),
             handler: OnceLock::new(),
         }
-    }
-
-    pub(crate) fn name(&self) -> Option<&'static str> {
-        self.parker.lock().name
-    }
-
-    pub(crate) fn set_name(&self, name: Option<&'static str>) {
-        self.parker.lock().name = name;
     }
 
     /// Makes the alarm thread call `handler`. Only the first call has an effect.
@@ -166,57 +130,52 @@ impl Schedule {
         self.handler.get_or_init(|| handler);
     }
 
-    /// Begins a timer whose driver is about to be spawned, or one without a driver, for which helpers turn.
-    pub(crate) fn open(&self, driverless: bool, coalesce: Ticks) {
+    /// Opens a timer whose driver is about to be spawned, or one without a driver.
+    pub(crate) fn open(&self, is_driverless: bool, coalesce: Ticks) {
         self.clock.follow_runtime();
-        let mut plan = self.begin(driverless, coalesce);
-        if driverless {
-            plan.park(Tick::MAX);
+        let mut state = self.begin(is_driverless, coalesce);
+        if is_driverless {
+            state.park(Tick::MAX);
             return;
         }
-        plan.runtime = instant::runtime_that_may_pause();
+        state.runtime = instant::runtime_that_may_pause();
         if instant::clock_is_the_systems() {
-            self.watch(&mut plan);
+            self.watch(&mut state);
         } else {
             source::one_is_held();
         }
     }
 
-    /// Opens the plan as if the driver had been woken.
-    pub(crate) fn begin(&self, driverless: bool, coalesce: Ticks) -> Locked<'_, Plan> {
-        self.driverless.store(driverless, SeqCst);
-        self.longest_wait.store(coalesce.0, SeqCst);
-        self.io.forget();
-        let mut plan = self.parker.lock();
-        plan.leave();
-        (plan.is_open, plan.alarm, plan.driver_is_wanted) = (true, WakesBy::Thread, false);
-        (plan.checks_at, plan.was_late) = (None, None);
-        plan.coalesce = Coalesce::new(coalesce);
-        plan
+    /// Opens a timer as if its driver had been woken.
+    pub(crate) fn begin(&self, is_driverless: bool, coalesce: Ticks) -> Locked<'_, TurnState> {
+        let mut state = self.parker.lock();
+        state.leave();
+        let coalesce = Coalesce::new(coalesce);
+        *state = TurnState { name: state.name, is_driverless, coalesce, ..TurnState::default() };
+        state
     }
 
-    #[inline]
-    pub(crate) fn is_driverless(&self) -> bool {
-        self.driverless.load(Acquire)
-    }
-
-    /// Ends the timer, and wakes its driver, which then completes.
+    /// Ends the timer, and wakes its driver, which then completes. A turn in progress ends without setting an alarm.
     pub(crate) fn close(&self) {
-        let mut plan = self.parker.lock();
-        plan.is_open = false;
-        self.stop(&mut plan);
-        let gone = (plan.runtime.take(), std::mem::replace(&mut plan.alarm, WakesBy::Thread));
-        wake(plan);
+        let mut state = self.parker.lock();
+        self.stop(&mut state);
+        state.close();
+        let gone = (state.runtime.take(), std::mem::take(&mut state.alarm));
+        wake(state);
         drop(gone);
-        self.io.forget();
     }
 
-    /// Lets no further turn begin. A turn in progress ends without setting an alarm.
-    pub(crate) fn stop(&self, plan: &mut Locked<'_, Plan>) {
-        if !plan.scan_again() {
-            plan.leave();
+    /// Lets no turn begin until the driver is called.
+    pub(crate) fn stop(&self, state: &mut Locked<'_, TurnState>) {
+        if !state.scan_again() {
+            state.leave();
         }
         self.certain.store(u64::MAX, SeqCst);
+        self.cancel_check(state);
+    }
+
+    fn cancel_check(&self, state: &mut TurnState) {
+        state.checks_at = None;
         thread::cancel(self.id);
     }
 
@@ -226,81 +185,79 @@ impl Schedule {
         }
     }
 
-    /// Begins a turn, and returns whether it did. It does not if the timer has ended, while a test sets the time, or
-    /// during another turn, which then scans again. A driver passes its own waker.
-    pub(crate) fn begin_turn(&self, driver: Option<DriverWaker>) -> bool {
-        let mut plan = self.parker.lock();
-        if !plan.is_open {
-            return false;
-        }
+    /// Replaces a part of the state, unless the timer has ended.
+    pub(crate) fn replace<T>(&self, part: fn(&mut TurnState) -> &mut T, value: T) {
+        let mut state = self.parker.lock();
+        let before = if state.is_closed() { value } else { std::mem::replace(part(&mut state), value) };
+        drop(state);
+        drop(before);
+    }
+
+    /// Begins a turn, and returns a list for its wakers. It does not if the timer has ended, while a test sets the time,
+    /// or during another turn, which then scans again or calls the driver. A driver passes its own waker. If
+    /// `calls_driver`, the driver runs another turn after this one.
+    pub(crate) fn begin_turn(&self, driver: Option<DriverWaker>, calls_driver: bool) -> Option<WakeList> {
+        let mut state = self.parker.lock();
         let by_driver = driver.is_some();
-        let before = if by_driver { std::mem::replace(&mut plan.driver, driver) } else { None };
-        let begun = !self.clock.is_shown() && plan.claim();
+        let before =
+            if by_driver && !state.is_closed() { std::mem::replace(&mut state.driver, driver) } else { driver };
+        let begun = !self.clock.is_shown() && state.claim();
         if begun {
-            (plan.driver_turns, plan.driver_is_wanted) = (by_driver, plan.driver_is_wanted && !by_driver);
             self.certain.store(u64::MAX, SeqCst);
-        } else {
-            plan.driver_is_wanted |= by_driver;
         }
-        drop(plan);
+        let calls = if begun { !by_driver && (calls_driver || state.alarm.is_the_drivers()) } else { by_driver };
+        if calls {
+            state.call_after_scan();
+        }
+        let later = state.is_driverless;
+        drop(state);
         // Dropped outside the lock: it may be user code.
         catch_panic(|| drop(before));
-        begun
+        begun.then(|| WakeList { later, ..WakeList::default() })
     }
 
     /// Ends a turn that `fired` timers by `now` and found `earliest`. Returns when the next turn begins, which may be
     /// later than `earliest` if timers are coalesced, or `None` if this turn has to scan again.
     pub(crate) fn end_turn(&self, now: Tick, fired: usize, earliest: Tick) -> Option<Tick> {
-        let mut plan = self.parker.lock();
-        if !self.goes_on(&mut plan) {
+        let mut state = self.parker.lock();
+        if !self.goes_on(&mut state) {
             return Some(Tick::MAX);
         }
-        if plan.driver_is_wanted || !plan.driver_turns && plan.only_the_driver_sets_it() {
-            self.call(plan, false);
+        if state.phase() == Phase::Scanning(Then::Call) {
+            self.call(state);
             return Some(Tick::MAX);
         }
         // No time passes on a paused clock, so nothing would be coalesced.
-        let waits = !plan.only_the_driver_sets_it();
-        let coalesce = if waits { plan.coalesce.after_turn(now, fired) } else { plan.coalesce };
+        let waits = !state.alarm.is_the_drivers();
+        let coalesce = if waits { state.coalesce.after_turn(now, fired, earliest) } else { state.coalesce };
         let earliest = if waits { coalesce.earliest_turn(earliest) } else { earliest };
-        if !plan.park(earliest) {
+        if !state.park(earliest) {
             return None;
         }
-        plan.coalesce = coalesce;
-        self.set_alarm(&mut plan, earliest);
+        state.coalesce = coalesce;
+        self.set_alarm(&mut state, earliest);
         Some(earliest)
     }
 
-    /// Ends a turn early. The driver makes the next, or a helper if the driver is already late.
-    pub(crate) fn interrupt_turn(&self, driver_is_late: bool) {
-        let mut plan = self.parker.lock();
-        if self.goes_on(&mut plan) {
-            self.call(plan, driver_is_late);
+    /// Ends a turn early. The next has to begin soon.
+    pub(crate) fn interrupt_turn(&self) {
+        let mut state = self.parker.lock();
+        if self.goes_on(&mut state) {
+            self.call(state);
         }
     }
 
     /// Whether another turn follows the one that is ending.
-    fn goes_on(&self, plan: &mut Locked<'_, Plan>) -> bool {
-        let goes_on = plan.is_open && !self.clock.is_shown();
-        if !goes_on {
-            plan.leave();
+    fn goes_on(&self, state: &mut Locked<'_, TurnState>) -> bool {
+        if self.clock.is_shown() && !state.is_closed() {
+            state.leave();
         }
-        goes_on
+        matches!(state.phase(), Phase::Scanning(_))
     }
 
-    /// Sets what wakes the driver from the next turn on.
-    pub(crate) fn wake_by(&self, alarm: WakesBy) {
-        let mut plan = self.parker.lock();
-        let before = if plan.is_open { std::mem::replace(&mut plan.alarm, alarm) } else { alarm };
-        drop(plan);
-        drop(before);
-    }
-
-    pub(crate) fn own_alarm(&self) -> Option<Arc<dyn SharedAlarm>> {
-        match &self.parker.lock().alarm {
-            WakesBy::Own(alarm) => Some(alarm.clone()),
-            _ => None,
-        }
+    /// The file that the driver's runtime waits on, if that is the alarm.
+    pub(crate) fn timerfd(&self) -> Option<Arc<TimerfdAlarm>> {
+        if let TurnAlarm::Timerfd(alarm) = &self.parker.lock().alarm { Some(alarm.clone()) } else { None }
     }
 
     /// A shard has published `deadline` as its earliest.
@@ -313,22 +270,22 @@ impl Schedule {
 
     #[cold]
     fn turn_by(&self, deadline: Tick) {
-        let mut plan = self.parker.lock();
-        let runs = plan.runtime.is_none() || instant::clock_is_the_systems();
+        let mut state = self.parker.lock();
+        let runs = state.runtime.is_none() || instant::clock_is_the_systems();
         if !runs {
             source::one_is_held();
         }
-        let waits = runs && !plan.only_the_driver_sets_it();
-        let deadline = if waits { plan.coalesce.earliest_turn(deadline) } else { deadline };
-        if !plan.registered(deadline) {
+        let waits = runs && !state.alarm.is_the_drivers();
+        let deadline = if waits { state.coalesce.earliest_turn(deadline) } else { deadline };
+        if !state.registered(deadline) {
             return;
         }
         // Unless a test has paused the clock, the driver sleeps on and only its alarm moves.
-        if runs && matches!(plan.alarm, WakesBy::Thread | WakesBy::Own(_)) {
-            plan.wake_earlier(deadline);
-            self.set_alarm(&mut plan, deadline);
+        if runs && !matches!(state.alarm, TurnAlarm::DriverSleep { .. }) {
+            state.publish(deadline);
+            self.set_alarm(&mut state, deadline);
         } else {
-            self.call(plan, false);
+            self.call(state);
         }
     }
 
@@ -338,152 +295,108 @@ impl Schedule {
         if self.next_wake() < before {
             return;
         }
-        let mut plan = self.parker.lock();
-        if !plan.scan_again() && plan.phase() == Phase::Idle && self.next_wake() >= before {
-            self.call(plan, false);
+        let mut state = self.parker.lock();
+        if !state.scan_again() && state.phase() == Phase::Idle && self.next_wake() >= before {
+            self.call(state);
         }
     }
 
     /// Wakes a sleeping driver unconditionally.
+    #[cfg(any(test, feature = "test-util"))]
     pub(crate) fn wake_driver(&self) {
-        let mut plan = self.parker.lock();
-        match plan.phase() {
-            Phase::Scanning { .. } => plan.driver_is_wanted = true,
-            Phase::Idle if !self.is_driverless() => self.call(plan, false),
-            Phase::Idle | Phase::Away => {}
+        let mut state = self.parker.lock();
+        if !state.call_after_scan() && state.phase() == Phase::Idle && !state.is_driverless {
+            self.call(state);
         }
     }
 
-    /// Wakes the driver, makes the alarm thread check that it turns, and unlocks.
-    pub(crate) fn call(&self, mut plan: Locked<'_, Plan>, is_late: bool) {
-        plan.leave();
+    /// Wakes the driver, makes the alarm thread check that it begins a turn, and unlocks.
+    pub(crate) fn call(&self, mut state: Locked<'_, TurnState>) {
+        self.leave(&mut state);
+        if !state.alarm.is_the_drivers() {
+            self.watch(&mut state);
+        }
+        wake(state);
+    }
+
+    fn leave(&self, state: &mut Locked<'_, TurnState>) {
+        state.leave();
         self.certain.store(u64::MAX, SeqCst);
-        if is_late {
-            self.book(sync::now());
-        } else if !plan.only_the_driver_sets_it() {
-            self.watch(&mut plan);
-        }
-        wake(plan);
     }
 
-    /// Makes the alarm thread check that a woken driver turns.
-    fn watch(&self, plan: &mut Locked<'_, Plan>) {
+    /// Makes the alarm thread check that a called driver begins a turn.
+    fn watch(&self, state: &mut Locked<'_, TurnState>) {
         let at = sync::now() + PATIENCE;
-        // A helper that turns again and again keeps the check that is booked.
-        if self.is_driverless() && plan.checks_at.is_some_and(|before| before <= at) {
+        // A helper that runs turn after turn keeps the check that is booked.
+        if state.is_driverless && state.checks_at.is_some_and(|before| before <= at) {
             return;
         }
-        plan.checks_at = self.is_driverless().then_some(at);
+        state.checks_at = state.is_driverless.then_some(at);
         self.book(at);
     }
 
     /// Called by the alarm thread.
     pub(crate) fn alarm(&self) -> Due {
-        let mut plan = self.parker.lock();
-        plan.checks_at = None;
-        if !plan.is_open || self.clock.is_shown() {
-            return Due::Nothing;
-        }
-        match plan.phase() {
-            Phase::Scanning { .. } => Due::Nothing,
-            Phase::Idle => self.alarm_in_time(plan),
+        let mut state = self.parker.lock();
+        state.checks_at = None;
+        match state.phase() {
+            Phase::Closed | Phase::Scanning(_) => Due::Nothing,
+            _ if self.clock.is_shown() => Due::Nothing,
+            Phase::Idle => self.alarm_in_time(state),
             // The driver is late, or was woken just now and one of the two finds nothing to do.
             Phase::Away => Due::Helper,
         }
     }
 
     /// Handles the alarm in phase `Idle`.
-    fn alarm_in_time(&self, mut plan: Locked<'_, Plan>) -> Due {
+    fn alarm_in_time(&self, mut state: Locked<'_, TurnState>) -> Due {
         let (now, next_wake) = (sync::now(), self.next_wake());
-        match plan.alarm {
-            WakesBy::Tokio => return Due::Nothing,
-            WakesBy::Own(_) if next_wake == Tick::MAX => return Due::Nothing,
-            WakesBy::Own(_) if self.late(&plan, next_wake, now) > now => {
-                // This check found nothing, so the next is not due soon.
-                plan.checks_at = Some(now);
-                self.check_own_alarm(&mut plan, next_wake);
-                return Due::Nothing;
-            }
-            WakesBy::Own(_) => plan.was_late = Some(now),
-            // The booking was replaced just before the call.
-            WakesBy::Thread | WakesBy::Both if next_wake > self.clock.now() => {
-                self.book_for(next_wake);
-                return Due::Nothing;
-            }
-            WakesBy::Thread | WakesBy::Both | WakesBy::NowAndThen => {}
+        let patience = state.patience(now).filter(|_| next_wake < Tick::MAX);
+        let Some(patience) = patience else { return Due::Nothing };
+        if self.clock.instant_of(next_wake).into_std() + patience > now {
+            // The booking was replaced just before the call, or a check has found nothing: the next is not due soon.
+            state.checks_at = Some(now);
+            self.set_alarm(&mut state, next_wake);
+            return Due::Nothing;
         }
-        plan.leave();
-        self.certain.store(u64::MAX, SeqCst);
-        let Some(driver) = plan.driver.take() else {
-            return Due::Helper;
-        };
-        self.watch(&mut plan);
+        if let TurnAlarm::Timerfd(_) = state.alarm {
+            state.was_late = Some(now);
+        }
+        self.leave(&mut state);
+        let Some(driver) = state.driver.take() else { return Due::Helper };
+        self.watch(&mut state);
         Due::Wake(driver)
     }
 
-    /// Called if the driver runs on another runtime than the one its timer was built on.
-    pub(crate) fn follow(&self, runtime: Option<Handle>) {
-        let mut plan = self.parker.lock();
-        let before = if plan.is_open { std::mem::replace(&mut plan.runtime, runtime) } else { runtime };
-        drop(plan);
-        drop(before);
-    }
-
-    pub(crate) fn runtime(&self) -> Option<Handle> {
-        self.parker.lock().runtime.clone()
-    }
-
-    fn set_alarm(&self, plan: &mut Locked<'_, Plan>, tick: Tick) {
-        if let WakesBy::Own(alarm) = &plan.alarm {
+    fn set_alarm(&self, state: &mut Locked<'_, TurnState>, tick: Tick) {
+        if let TurnAlarm::Timerfd(alarm) = &state.alarm {
             // A spurious wake-up is cheaper than disarming the alarm every time. Setting it fails if the program has
-            // closed the file, or in a forked process.
+            // closed the file, or in a forked process. The driver keeps the alarm.
             if tick < Tick::MAX && alarm.set(self.clock.instant_of(tick).into_std()).is_err() {
-                plan.alarm = WakesBy::Thread;
+                state.alarm = TurnAlarm::Thread;
             }
         }
-        let certain = match plan.alarm {
-            WakesBy::Thread | WakesBy::Own(_) => tick + ALARM_MAY_LAG,
-            WakesBy::Tokio | WakesBy::Both | WakesBy::NowAndThen => Tick::MAX,
-        };
-        self.certain.store(certain.0, SeqCst);
-        match plan.alarm {
-            WakesBy::Own(_) if tick == Tick::MAX => return,
-            WakesBy::Own(_) => return self.check_own_alarm(plan, tick),
-            WakesBy::Thread | WakesBy::Both => self.book_for(tick),
-            WakesBy::NowAndThen if tick < Tick::MAX => self.book(sync::now() + NOW_AND_THEN),
-            WakesBy::NowAndThen | WakesBy::Tokio => thread::cancel(self.id),
-        }
-        plan.checks_at = None;
-    }
-
-    /// When a driver whose own alarm is set for `tick` counts as late.
-    fn late(&self, plan: &Plan, tick: Tick, now: Instant) -> Instant {
-        let patience = if plan.is_distrusted(now) { PATIENCE } else { PATIENCE_WITH_OWN_ALARM };
-        self.clock.instant_of(tick).into_std() + patience
-    }
-
-    /// Makes the alarm thread check that the driver's own alarm, set for `tick`, goes off. Postpones a check that is due
-    /// soon, to save a wake-up: the alarm was on time, or has yet to go off. Not while the alarm is distrusted.
-    fn check_own_alarm(&self, plan: &mut Locked<'_, Plan>, tick: Tick) {
+        let is_shared = !matches!(state.alarm, TurnAlarm::DriverSleep { .. });
+        self.certain.store(if is_shared { (tick + ALARM_MAY_LAG).0 } else { u64::MAX }, SeqCst);
         let now = sync::now();
-        let at = self.late(plan, tick, now);
-        let at = match plan.checks_at {
-            _ if plan.is_distrusted(now) => at,
-            Some(before) if before < now + BETWEEN_CHECKS * 3 / 4 => at.max(now + BETWEEN_CHECKS),
-            Some(before) if before < at + BETWEEN_CHECKS => return,
+        match state.patience(now).filter(|_| tick < Tick::MAX) {
+            None if matches!(state.alarm, TurnAlarm::Timerfd(_)) => {}
+            None => self.cancel_check(state),
+            Some(patience) => self.check_at(state, now, self.clock.instant_of(tick).into_std() + patience),
+        }
+    }
+
+    /// Makes the alarm thread call the driver at an instant, unless a turn comes before. For a `timerfd`, postpones a
+    /// check that is due soon, to save a wake-up: it was on time, or has yet to go off. Not while it is distrusted.
+    fn check_at(&self, state: &mut Locked<'_, TurnState>, now: Instant, at: Instant) {
+        let is_trusted = matches!(state.alarm, TurnAlarm::Timerfd(_)) && !state.is_distrusted(now);
+        let at = match state.checks_at {
+            Some(before) if is_trusted && before < now + BETWEEN_CHECKS * 3 / 4 => at.max(now + BETWEEN_CHECKS),
+            Some(before) if is_trusted && before < at + BETWEEN_CHECKS => return,
             _ => at,
         };
-        plan.checks_at = Some(at);
+        state.checks_at = Some(at);
         self.book(at);
-    }
-
-    /// Books a call by the alarm thread at `tick`. The caller holds the lock.
-    fn book_for(&self, tick: Tick) {
-        if tick == Tick::MAX {
-            thread::cancel(self.id);
-        } else {
-            self.book(self.clock.instant_of(tick).into_std());
-        }
     }
 
     fn book(&self, at: Instant) {
@@ -508,9 +421,9 @@ impl Schedule {
     }
 }
 
-fn wake(mut plan: Locked<'_, Plan>) {
-    let driver = plan.driver.take();
-    drop(plan);
+fn wake(mut state: Locked<'_, TurnState>) {
+    let driver = state.driver.take();
+    drop(state);
     if let Some(driver) = driver {
         driver.wake();
     }
@@ -521,13 +434,21 @@ impl std::panic::RefUnwindSafe for Schedule {}
 
 #[cfg(all(test, not(hairspring_loom)))]
 mod tests {
-    use std::sync::Mutex;
-
     use super::*;
     use crate::clock;
+    use crate::util::sync::atomic::AtomicBool;
 
     fn comes(schedule: &Schedule) -> bool {
-        schedule.begin_turn(Some(DriverWaker { waker: Waker::noop().clone(), is_foreign: false }))
+        let driver = DriverWaker { waker: Waker::noop().clone(), is_foreign: false };
+        schedule.begin_turn(Some(driver), false).is_some()
+    }
+
+    fn helper_comes(schedule: &Schedule) -> bool {
+        schedule.begin_turn(None, false).is_some()
+    }
+
+    fn set_alarm(schedule: &Schedule, alarm: TurnAlarm) {
+        schedule.replace(|state| &mut state.alarm, alarm);
     }
 
     /// The schedule of a timer whose driver was polled once, and sleeps.
@@ -546,9 +467,9 @@ mod tests {
         let comes: [fn(&Schedule); 3] = [
             |schedule| schedule.registered(Tick(1)),
             |schedule| schedule.postponed(Tick(1)),
-            |schedule| assert!(!schedule.begin_turn(None)),
+            |schedule| assert!(!helper_comes(schedule)),
         ];
-        assert!(schedule.begin_turn(None));
+        assert!(helper_comes(&schedule));
         for come in comes {
             come(&schedule);
             assert_eq!(schedule.end_turn(Tick(1), 0, Tick::MAX), None);
@@ -565,15 +486,15 @@ mod tests {
         let wants: [fn(&Schedule); 2] = [|schedule| assert!(!comes(schedule)), Schedule::wake_driver];
         for want in wants {
             let schedule = parked();
-            assert!(schedule.begin_turn(None));
+            assert!(helper_comes(&schedule));
             want(&schedule);
             assert!(is_called(&schedule));
             assert!(comes(&schedule));
             assert!(!is_called(&schedule), "once");
         }
         let schedule = parked();
-        schedule.wake_by(WakesBy::Tokio);
-        assert!(schedule.begin_turn(None));
+        set_alarm(&schedule, TurnAlarm::DriverSleep { watched: false });
+        assert!(helper_comes(&schedule));
         assert!(is_called(&schedule), "nobody else sets it");
     }
 
@@ -595,51 +516,41 @@ mod tests {
         assert_eq!((comes(&schedule), schedule.booked()), (false, None));
     }
 
-    /// A driver's own alarm that records its times, and fails after `sets` of them.
-    struct Alarm {
-        set: Mutex<Vec<Instant>>,
-        sets: usize,
+    /// A `timerfd` in a runtime.
+    #[cfg(target_os = "linux")]
+    fn timerfd() -> (tokio::runtime::Runtime, Arc<TimerfdAlarm>) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
+        let alarm = runtime.block_on(async { TimerfdAlarm::new(Waker::noop()).unwrap() });
+        (runtime, Arc::new(alarm))
     }
 
-    impl Alarm {
-        fn new(sets: usize) -> Arc<Self> {
-            Arc::new(Alarm { set: Mutex::default(), sets })
-        }
-    }
-
-    impl SharedAlarm for Alarm {
-        fn set(&self, at: Instant) -> std::io::Result<()> {
-            let mut set = sync::lock(&self.set);
-            set.push(at);
-            if set.len() <= self.sets { Ok(()) } else { Err(std::io::ErrorKind::Other.into()) }
-        }
-
-        fn forget(&self, _: &Waker) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
-
+    #[cfg(target_os = "linux")]
     #[test]
-    fn an_alarm_of_the_drivers_own_is_moved_to_an_earlier_deadline_and_replaced_if_it_fails() {
+    fn a_timerfd_is_moved_to_an_earlier_deadline_and_replaced_if_it_fails() {
+        const HOUR: Ticks = Ticks(3_600_000_000_000);
         let schedule = parked();
         schedule.set_handler(Notes::new());
-        let (later, earlier) = (clock::now() + Ticks(1 << 45), clock::now() + Ticks(1 << 44));
-        assert!(comes(&schedule));
-        let alarm = Alarm::new(1);
-        schedule.wake_by(WakesBy::Own(alarm.clone()));
-        assert_eq!(schedule.end_turn(Tick(1), 0, later), Some(later));
+        let (_runtime, alarm) = timerfd();
+        let at = [3, 2, 1].map(|hours| clock::now() + Ticks(hours * HOUR.0));
         let instant = |tick| clock::instant_of(tick).into_std();
-        assert!(schedule.booked() > Some(instant(later)), "the thread checks once the driver is late");
-        schedule.registered(earlier);
-        assert_eq!(*alarm.set.lock().unwrap(), [later, earlier].map(instant));
-        assert_eq!((schedule.next_wake(), schedule.booked()), (earlier, Some(instant(earlier))), "the thread serves");
+        assert!(comes(&schedule));
+        set_alarm(&schedule, TurnAlarm::Timerfd(alarm.clone()));
+        assert_eq!(schedule.end_turn(Tick(1), 0, at[0]), Some(at[0]));
+        assert!(schedule.booked() > Some(instant(at[0])), "the thread checks once the driver is late");
+        schedule.registered(at[1]);
+        assert_eq!(alarm.remaining().as_secs().div_ceil(3_600), 2);
+        alarm.become_another();
+        schedule.registered(at[2]);
+        assert_eq!((schedule.next_wake(), schedule.booked()), (at[2], Some(instant(at[2]))), "the thread serves");
     }
 
+    #[cfg(target_os = "linux")]
     #[test]
-    fn while_the_drivers_own_alarm_is_in_time_turns_put_the_alarm_threads_check_off() {
+    fn while_a_timerfd_is_in_time_turns_put_the_alarm_threads_check_off() {
         let schedule = parked();
         schedule.set_handler(Notes::new());
-        schedule.wake_by(WakesBy::Own(Alarm::new(2)));
+        let (_runtime, alarm) = timerfd();
+        set_alarm(&schedule, TurnAlarm::Timerfd(alarm));
         let turn = || {
             assert!(comes(&schedule));
             schedule.end_turn(Tick(1), 1, clock::now() + Ticks(1_000_000)).unwrap();
@@ -657,8 +568,8 @@ mod tests {
         schedule.open(true, Ticks(0));
         let mut last = None;
         for _ in 0..3 {
-            assert!(schedule.begin_turn(None));
-            schedule.interrupt_turn(false);
+            assert!(helper_comes(&schedule));
+            schedule.interrupt_turn();
             let check = schedule.parker.lock().checks_at;
             assert!(check.is_some_and(|at| at <= Instant::now() + PATIENCE), "at {check:?}");
             assert!(last.is_none() || check == last, "no turn postpones it");
@@ -667,18 +578,20 @@ mod tests {
     }
 
     /// A worker that blocks after it took an event from the I/O driver keeps the alarm from being noticed.
+    #[cfg(target_os = "linux")]
     #[test]
-    fn an_alarm_of_the_drivers_own_that_was_late_is_checked_after_a_millisecond() {
+    fn a_timerfd_that_was_late_is_checked_after_a_millisecond() {
         let schedule = parked();
         schedule.set_handler(Notes::new());
-        schedule.wake_by(WakesBy::Own(Alarm::new(3)));
+        let (_runtime, alarm) = timerfd();
+        set_alarm(&schedule, TurnAlarm::Timerfd(alarm));
         let checks_after = || {
             let deadline = clock::now() + Ticks(1 << 44);
             schedule.end_turn(Tick(1), 1, deadline).unwrap();
             schedule.booked().unwrap() - clock::instant_of(deadline).into_std()
         };
         assert!(comes(&schedule));
-        assert_eq!(checks_after(), PATIENCE_WITH_OWN_ALARM);
+        assert_eq!(checks_after(), PATIENCE_WITH_TIMERFD);
         assert!(comes(&schedule));
         schedule.end_turn(Tick(1), 1, Tick(1)).unwrap();
         assert!(matches!(schedule.alarm(), Due::Wake(_)), "the alarm did not go off at tick 1");

@@ -39,11 +39,13 @@ pub struct Lateness {
     max: Ticks,
 }
 
-impl Lateness {
-    pub(crate) fn new() -> Self {
+impl Default for Lateness {
+    fn default() -> Self {
         Lateness { counts: [0; BUCKETS], max: Ticks(0) }
     }
+}
 
+impl Lateness {
     #[inline]
     pub(crate) fn record(&mut self, late: Ticks) {
         self.counts[bucket(late)] += 1;
@@ -168,7 +170,7 @@ impl std::fmt::Debug for Lateness {
 }
 
 /// A timer's counts; see [`Metrics`](crate::timer::Metrics). An entry that neither fired nor is pending was cancelled.
-#[derive(Debug, Clone)]
+#[derive(Debug, Default, Clone)]
 pub(crate) struct Snapshot {
     pub(crate) registered: u64,
     pub(crate) pending: u64,
@@ -178,20 +180,6 @@ pub(crate) struct Snapshot {
     pub(crate) lateness: Lateness,
     /// One bit per slot that has entries, for each level.
     pub(crate) occupancy: [u64; LEVELS],
-}
-
-impl Snapshot {
-    pub(crate) fn empty() -> Self {
-        Snapshot {
-            registered: 0,
-            pending: 0,
-            refused: 0,
-            capacity: None,
-            cascaded: 0,
-            lateness: Lateness::new(),
-            occupancy: [0; LEVELS],
-        }
-    }
 }
 
 #[cfg(test)]
@@ -216,7 +204,7 @@ mod tests {
 
     #[test]
     fn quantiles_are_those_of_the_sorted_values() {
-        let mut lateness = Lateness::new();
+        let mut lateness = Lateness::default();
         let mut values: Vec<u64> = (0..1000).map(|n| n * n * 37).collect();
         for &value in &values {
             lateness.record(Ticks(value));
@@ -233,7 +221,7 @@ mod tests {
 
     #[test]
     fn adding_two_is_recording_into_one() {
-        let (mut left, mut right, mut both) = (Lateness::new(), Lateness::new(), Lateness::new());
+        let (mut left, mut right, mut both) = (Lateness::default(), Lateness::default(), Lateness::default());
         for value in values() {
             if value % 3 == 0 {
                 left.record(Ticks(value));
@@ -249,6 +237,6 @@ mod tests {
     #[test]
     #[should_panic(expected = "quantile(99): the share must be from 0 to 1")]
     fn a_share_above_one_is_refused() {
-        let _ = Lateness::new().quantile(99.0);
+        let _ = Lateness::default().quantile(99.0);
     }
 }

@@ -121,8 +121,8 @@ impl Timer {
     /// ```
     pub fn reporter(&self, name: impl Into<String>) -> Reporter {
         // Keeps the counts readable after the timer has ended.
-        let (timer, hold) = (self.lease, self.lease.try_hold());
-        let mut before = Box::new(Lateness::new());
+        let (timer, hold) = (self.lease, self.lease.hold());
+        let mut before = Box::new(Lateness::default());
         Reporter::new(name.into(), self.name(), move |name| {
             let _held = &hold;
             // Asked first, so the last report is complete.

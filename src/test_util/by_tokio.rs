@@ -23,7 +23,7 @@ use tokio::runtime::Handle;
 
 use crate::clock::hooks::Hooks;
 use crate::clock::{self, Instant, duration_of, instant, instant_of};
-use crate::core::alarm::own::OwnAlarm;
+use crate::core::alarm::driver_sleep::DriverSleep;
 use crate::core::driver::DriverHooks;
 use crate::core::lease::{TimerHold, TimerLease};
 use crate::test_util::held;
@@ -107,7 +107,7 @@ impl DriverHooks for Hooks {
     /// tokio's alarm has fired for a timer whose clock is paused. If it fired before the deadline, corrects the fraction of
     /// the clock and returns `true`.
     fn rang_early(timer: TimerLease) -> bool {
-        let (now, next_wake) = (clock::now(), timer.schedule.next_wake());
+        let (now, next_wake) = (clock::now(), timer.schedule().next_wake());
         let is_early = now < next_wake && next_wake < Tick::MAX && instant::is_paused();
         if is_early {
             let left = (timer.first_deadline() - now).0;
@@ -116,19 +116,19 @@ impl DriverHooks for Hooks {
             if left > STEP && left < Tick::MAX.0 / 2 && is_idle {
                 move_by(Ticks(left % STEP));
             }
-            timer.schedule.wake_driver();
+            timer.schedule().wake_driver();
         }
         is_early
     }
 
     /// Begins to wait for a tick, on a clock that tokio has paused. Returns `false` if it is not paused, or if idleness
     /// cannot be detected: then only tokio's alarm moves the clock, and rounds up.
-    fn approach(approach: &mut Approach, alarm: &mut OwnAlarm, timer: TimerLease, at: Tick) -> bool {
+    fn approach(approach: &mut Approach, alarm: &mut DriverSleep, timer: TimerLease, at: Tick) -> bool {
         if !waits::PARKS_ARE_COUNTED || !instant::is_paused() {
             return false;
         }
         let next = if at < Tick::MAX { Some(next(clock::now(), at)) } else { None };
-        alarm.set_tokio(match next {
+        alarm.set(match next {
             _ if Watch::existing().is_some_and(|watch| watch.claims.any(Claim::NoAlarm)) => None,
             Some(Next::Jump(to)) => Some(before(to)),
             // A test may move the clock first.
@@ -194,7 +194,7 @@ impl Action for TakeStep {
         if acted {
             *no_alarm = None;
             if watch.claims.any(Claim::NoAlarm) {
-                timer.schedule.wake_driver();
+                timer.schedule().wake_driver();
             }
         }
         acted
@@ -213,7 +213,7 @@ pub(super) fn move_to_next(target: Tick) -> bool {
         }
         move_by(next - clock::now());
         if timer.fire_at(next) > 0 {
-            timer.schedule.wake_driver();
+            timer.schedule().wake_driver();
             return true;
         }
     }
@@ -233,13 +233,13 @@ fn move_by(by: Ticks) {
 
 /// Wakes the driver to read its clock.
 pub(super) fn look_at_the_clock() {
-    timer().inspect(|held| held.lease().schedule.wake_driver());
+    timer().inspect(|held| held.lease().schedule().wake_driver());
 }
 
 /// The timer of the current runtime, if it has one that follows tokio's clock.
 fn timer() -> Option<TimerHold> {
     let runtime = Handle::try_current().ok()?;
-    held::existing(runtime.id()).filter(|held| !held.lease().schedule.clock.is_shown())
+    held::existing(runtime.id()).filter(|held| !held.lease().schedule().clock.is_shown())
 }
 
 #[cfg(test)]

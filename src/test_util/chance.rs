@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{LazyLock, Mutex};
 
 use crate::clock::hooks::Hooks;
+use crate::core::lease::TimerLease;
 use crate::core::shard::FireHooks;
-use crate::core::shards::Shards;
 use crate::test_util::lock;
 use crate::wheel::Tick;
 
@@ -21,15 +21,15 @@ struct Chance {
     deadlines: Vec<Tick>,
 }
 
-impl Shards {
-    pub(super) fn leave_order_to_chance(&self, seed: u64) {
+impl TimerLease {
+    pub(super) fn leave_order_to_chance(self, seed: u64) {
         for (number, shard) in (0..).zip(self.all()) {
             leave_to_chance(shard.address(), seed.wrapping_add(number));
         }
     }
 
     /// Restores the order for the next timer in this memory.
-    pub(super) fn leave_nothing_to_chance(&self) {
+    pub(super) fn leave_nothing_to_chance(self) {
         if ANY.load(Relaxed) {
             let mut chances = lock(&CHANCES);
             self.all().iter().for_each(|shard| _ = chances.remove(&shard.address()));

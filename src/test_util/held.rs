@@ -10,11 +10,10 @@ use tokio::runtime::{self, Handle};
 
 use crate::clock::source::{BEGIN, Course, RUNS, system_now};
 use crate::core::alarm::thread::BookingId;
-use crate::core::lease::TimerHold;
+use crate::core::lease::{TimerHold, TimerLease};
 use crate::core::registry;
 use crate::core::schedule::Schedule;
 use crate::core::shard::Shard;
-use crate::core::shards::Shards;
 use crate::util::sync::atomic::Ordering::SeqCst;
 use crate::util::sync::per_process;
 use crate::wheel::{Tick, Ticks, Wheel};
@@ -23,9 +22,9 @@ per_process! {
     fn schedules() -> &'static Mutex<BTreeMap<BookingId, &'static Schedule>> = |_| Mutex::default();
 }
 
-pub(super) fn opens(timer: &Shards) {
+pub(super) fn opens(timer: TimerLease) {
     timer.leave_nothing_to_chance();
-    schedules().lock().unwrap_or_else(PoisonError::into_inner).insert(timer.schedule.id, timer.schedule);
+    schedules().lock().unwrap_or_else(PoisonError::into_inner).insert(timer.schedule().id, timer.schedule());
 }
 
 /// A runtime's timer, if it already has one. Held, because the runtime may end while one of our threads uses it.
@@ -39,10 +38,11 @@ pub(super) fn wake_drivers_on(runtime: &Handle) {
     let elsewhere: HashSet<BookingId> = registry::timers()
         .iter()
         .filter(|(on, owner)| **on != runtime.id() && owner.timer().serves())
-        .map(|(_, owner)| owner.timer().schedule.id)
+        .map(|(_, owner)| owner.timer().schedule().id)
         .collect();
     let may_be_here = |schedule: &Schedule| {
-        !elsewhere.contains(&schedule.id) && schedule.runtime().is_none_or(|on| on.id() == runtime.id())
+        !elsewhere.contains(&schedule.id)
+            && schedule.parker.lock().runtime.as_ref().is_none_or(|on| on.id() == runtime.id())
     };
     let all = schedules().lock().unwrap_or_else(PoisonError::into_inner).clone();
     all.values().filter(|schedule| may_be_here(schedule)).for_each(|schedule| schedule.wake_driver());
@@ -65,17 +65,17 @@ impl Schedule {
     /// From now on a test controls the time. Returns `false` if the timer has ended.
     pub(crate) fn show(&self, now: Tick) -> bool {
         let mut plan = self.parker.lock();
-        if plan.is_open {
+        if !plan.is_closed() {
             self.clock.shown.store(now.0, SeqCst);
             self.stop(&mut plan);
         }
-        plan.is_open
+        !plan.is_closed()
     }
 
     /// From now on the clock runs. Let the driver [turn](Self::turn_again) then: this wakes nobody.
     pub(crate) fn run(&self, course: Course) {
         let plan = self.parker.lock();
-        if plan.is_open {
+        if !plan.is_closed() {
             self.clock.course.store(course.0.0, SeqCst);
             self.clock.shown.store(RUNS, SeqCst);
         }
@@ -83,12 +83,9 @@ impl Schedule {
 
     pub(crate) fn turn_again(&self) {
         let mut plan = self.parker.lock();
-        if !plan.is_open || self.clock.is_shown() {
-            // It has ended, or a test has paused the clock again.
-        } else if plan.scan_again() {
-            plan.driver_is_wanted = true;
-        } else {
-            self.call(plan, false);
+        // Not if it has ended, or a test has paused the clock again.
+        if !plan.is_closed() && !self.clock.is_shown() && !plan.call_after_scan() {
+            self.call(plan);
         }
     }
 }

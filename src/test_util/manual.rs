@@ -16,7 +16,6 @@ use crate::clock::{
 };
 use crate::core::lease::{TimerHold, TimerLease};
 use crate::core::settings::Settings;
-use crate::core::shards::Shards;
 use crate::test_util::hold::{Claim, Claims, Hold};
 use crate::test_util::lock;
 use crate::test_util::pending::{self, Pending};
@@ -85,7 +84,7 @@ impl State {
     fn show(&mut self, tick: Tick) {
         self.now = self.now.max(tick);
         for timer in self.timers.iter().map(TimerHold::lease).filter(|timer| timer.serves()) {
-            timer.schedule.clock.shown.fetch_max(tick.0, SeqCst);
+            timer.schedule().clock.shown.fetch_max(tick.0, SeqCst);
         }
     }
 
@@ -249,7 +248,7 @@ impl ManualClock {
         }
         // Hold it first: no other timer can then get its memory.
         let Some(held) = timer.try_hold() else { return };
-        if timer.schedule.show(state.now) {
+        if timer.schedule().show(state.now) {
             timer.publish_removals();
             state.timers.push(held);
         }
@@ -274,8 +273,8 @@ impl ManualClock {
     pub(super) fn move_to_next(&self, target: Tick, by: By) -> Option<usize> {
         loop {
             // Check the cheap bound first. The exact search then visits entries only once, as time passes them.
-            self.next(Shards::earliest, target)?;
-            let fired = self.move_to(self.next(Shards::first_deadline, target)?, by)?;
+            self.next(TimerLease::earliest, target)?;
+            let fired = self.move_to(self.next(TimerLease::first_deadline, target)?, by)?;
             // If a timer was cancelled, go on.
             if fired > 0 {
                 return Some(fired);
@@ -309,12 +308,12 @@ impl ManualClock {
 
     /// Whether a timer of this clock will have work.
     pub(super) fn has_work(&self) -> bool {
-        self.next(Shards::earliest, LAST).is_some()
+        self.next(TimerLease::earliest, LAST).is_some()
     }
 
     /// The first of the timers' ticks, if it is no later than `limit`.
-    fn next(&self, of: fn(&Shards) -> Tick, limit: Tick) -> Option<Tick> {
-        State::timers(self.state()).iter().map(|held| of(&held.lease())).min().filter(|&next| next <= limit)
+    fn next(&self, of: fn(TimerLease) -> Tick, limit: Tick) -> Option<Tick> {
+        State::timers(self.state()).iter().map(|held| of(held.lease())).min().filter(|&next| next <= limit)
     }
 }
 
@@ -322,7 +321,7 @@ impl TestClock for ManualClock {
     fn open(&self, settings: &Settings) -> TimerLease {
         let mut state = self.state();
         let timer = TimerLease::make(settings);
-        timer.schedule.open_shown(state.now);
+        timer.schedule().open_shown(state.now);
         timer.publish_removals();
         state.timers.push(timer.hold());
         timer

@@ -21,7 +21,6 @@ use crate::clock::{self, Instant, instant};
 use crate::core::lease::{TimerHooks, TimerLease};
 use crate::core::registry;
 use crate::core::schedule::Schedule;
-use crate::core::shards::Shards;
 use crate::test_util::idle::{Time, Watch};
 use crate::test_util::manual::ManualClock;
 use crate::test_util::{auto_advance, by_tokio, held};
@@ -95,7 +94,7 @@ pub(crate) fn resume() -> bool {
     let Some(Time::Paused(clock)) = &*time else { return false };
     let (now, timers) = clock.release();
     let course = Course::from(now);
-    let schedules = || timers.iter().map(|held| held.lease().schedule);
+    let schedules = || timers.iter().map(|held| held.lease().schedule());
     // Under the lock: the next pause takes over these timers.
     schedules().for_each(|schedule| schedule.run(course));
     let before = time.replace(Time::Runs(course));
@@ -127,7 +126,7 @@ impl ClockHooks for Hooks {
 }
 
 impl TimerHooks for Hooks {
-    fn opens(timer: &Shards) {
+    fn opens(timer: TimerLease) {
         held::opens(timer);
     }
 
@@ -202,7 +201,7 @@ mod tests {
                 }
                 pause_with_grace(Duration::ZERO);
             });
-            assert!(timer.schedule.clock.is_shown());
+            assert!(timer.schedule().clock.is_shown());
         }
     }
 

@@ -63,7 +63,7 @@ pub struct Timer {
 impl Timer {
     /// The first handle to a timer that was built.
     fn built(timer: TimerLease) -> Timer {
-        Timer::of(Owner::of(timer))
+        Timer::of(Owner::new(timer, false))
     }
 
     fn of(owner: Arc<Owner>) -> Timer {
@@ -201,14 +201,14 @@ impl Timer {
     #[allow(clippy::must_use_candidate)] // The count is optional information.
     #[doc(alias = "close")]
     pub fn shutdown(&self) -> usize {
-        if self.owner.is_implicit() { 0 } else { self.lease.close().unwrap_or(0) }
+        if self.owner.is_implicit { 0 } else { self.lease.close().unwrap_or(0) }
     }
 
     /// This timer, for an item that cannot return an error while the timer is full.
     /// Panics if the timer has a capacity.
     #[track_caller]
     pub(crate) fn unlimited(&self, item: &str) -> &Timer {
-        if let Some(most) = self.lease.capacity.most() {
+        if let Some(most) = self.lease.capacity() {
             panic!("a `{item}` cannot return an error, and this timer has a capacity of {most}: use one without");
         }
         self
@@ -245,8 +245,7 @@ impl fmt::Debug for Timer {
 /// Shards are read one after the other. While other threads use the timer, a sum may therefore describe a state that
 /// never existed, such as more pending timers than the capacity.
 ///
-/// The metrics of a timer that you built stay readable as long as you have a handle to it. Those of a runtime's own
-/// timer are all zero once the runtime has ended and another timer has reused its memory.
+/// The metrics stay readable as long as you have a handle to the timer, also after it has ended.
 ///
 /// # Examples
 ///

@@ -237,22 +237,28 @@ fn a_built_timer_opens_a_single_timerfd() {
     });
 }
 
+/// With `test-util`, a test may pause the clock of a current-thread runtime at any moment. A `timerfd` would not show it.
 #[test]
 fn a_runtime_with_io_gets_a_timerfd() {
     with_few_files(|| {
-        multi_thread(1).block_on(async {
-            let nap = |length| tokio::spawn(sleep(ms(length)));
-            let mut naps = 0;
+        let current = (!cfg!(feature = "test-util")).then(current_thread);
+        for runtime in current.into_iter().chain([multi_thread(1)]) {
             // One belongs to the alarm thread.
-            while open_files("[timerfd]") < 2 {
-                nap(2).await.unwrap();
-                naps += 1;
-                assert!(naps < 10_000, "the runtime never gets one");
-            }
-            for nap in [1, 7, 4].map(nap) {
-                nap.await.unwrap();
-            }
-        });
+            runtime.block_on(sleep(ms(1)));
+            let before = open_files("[timerfd]");
+            runtime.block_on(async {
+                let nap = |length| tokio::spawn(sleep(ms(length)));
+                let mut naps = 0;
+                while open_files("[timerfd]") == before {
+                    nap(2).await.unwrap();
+                    naps += 1;
+                    assert!(naps < 10_000, "the runtime never gets one");
+                }
+                for nap in [1, 7, 4].map(nap) {
+                    nap.await.unwrap();
+                }
+            });
+        }
     });
 }
 
@@ -294,10 +300,11 @@ fn the_search_for_an_io_driver_reads_few_files() {
 #[test]
 fn no_timerfd_without_io_or_with_a_chosen_thread() {
     with_few_files(|| {
-        let with_io = multi_thread(1);
-        inside(&with_io, || Timer::builder().alarm(Alarm::Thread).install().unwrap());
-        let [_, without_io] = bare();
-        for runtime in [&with_io, &without_io] {
+        let with_io = [current_thread(), multi_thread(1)];
+        for runtime in &with_io {
+            inside(runtime, || Timer::builder().alarm(Alarm::Thread).install().unwrap());
+        }
+        for runtime in with_io.iter().chain(&bare()) {
             runtime.block_on(async {
                 for _ in 0..100 {
                     tokio::spawn(sleep(ms(2))).await.unwrap();

@@ -20,8 +20,12 @@ const WARM_UP: Duration = Duration::from_millis(150);
 #[derive(Debug, Clone, Args)]
 pub struct Cell {
     pub contender: String,
+    /// On each runtime.
     pub tasks: u32,
+    /// Zero for a current-thread runtime.
     pub workers: usize,
+    /// How many runtimes there are, each on a thread of its own, as in a server that shares nothing between its threads.
+    pub runtimes: usize,
     /// The length of a sleep in microseconds.
     pub shortest: u64,
     pub longest: u64,
@@ -36,15 +40,21 @@ pub struct Cell {
 impl Default for Cell {
     fn default() -> Self {
         let (contender, [shortest, longest, millis]) = (String::new(), [1_000, 10_000, 1_000]);
-        Cell { contender, tasks: 1, workers: 2, shortest, longest, millis, seed: 0, has_blocked: false }
+        let (tasks, workers, runtimes, seed, has_blocked) = (1, 2, 1, 0, false);
+        Cell { contender, tasks, workers, runtimes, shortest, longest, millis, seed, has_blocked }
     }
 }
 
 impl Display for Cell {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Cell { tasks, workers, has_blocked, .. } = self;
+        let Cell { tasks, workers, runtimes, has_blocked, .. } = self;
         let plural = if *tasks == 1 { "" } else { "s" };
-        write!(f, "{tasks} task{plural}, {workers} workers")?;
+        write!(f, "{tasks} task{plural}, ")?;
+        match (workers, runtimes) {
+            (0, 1) => f.write_str("current thread")?,
+            (0, _) => write!(f, "on each of {runtimes} current threads")?,
+            _ => write!(f, "{workers} workers")?,
+        }
         if *has_blocked { f.write_str(", one blocked 20 ms in every 40") } else { Ok(()) }
     }
 }
@@ -61,7 +71,9 @@ impl Cell {
 
     /// Measures the contenders that can have so many tasks, and adds them to the sheet.
     pub fn compare(&self, contenders: &[&'static Contender], rounds: u32, sheet: &mut Sheet) -> Vec<Row> {
-        let able: Vec<_> = contenders.iter().copied().filter(|other| self.tasks <= other.most_tasks).collect();
+        let is_able =
+            |other: &&Contender| self.tasks <= other.most_tasks && (self.workers > 0 || other.on_current_thread);
+        let able: Vec<_> = contenders.iter().copied().filter(is_able).collect();
         let rows = self.measure(&self.to_string(), &able, rounds);
         let base = find(&rows, Tokio::NAME);
         let title = self.to_string();
@@ -71,8 +83,9 @@ impl Cell {
 
     /// The command line of the child process.
     fn arguments(&self) -> Vec<String> {
-        let Cell { contender, tasks, workers, shortest, longest, millis, seed, has_blocked } = self;
-        let numbers = [u64::from(*tasks), *workers as u64, *shortest, *longest, *millis, *seed].map(|n| n.to_string());
+        let Cell { contender, tasks, workers, runtimes, shortest, longest, millis, seed, has_blocked } = self;
+        let numbers = [u64::from(*tasks), *workers as u64, *runtimes as u64, *shortest, *longest, *millis, *seed];
+        let numbers = numbers.map(|number| number.to_string());
         let flag = has_blocked.then(|| "--has-blocked".to_owned());
         ["cell".to_owned(), contender.clone()].into_iter().chain(numbers).chain(flag).collect()
     }

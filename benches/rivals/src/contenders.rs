@@ -1,19 +1,20 @@
 //! The contenders whose sleeps end: timers with their settings, and the floors.
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use hairspring::Timer;
 use hairspring::timer::{Alarm, Builder};
-use tokio::runtime::Runtime;
+use tokio::runtime::{Builder as RuntimeBuilder, Runtime};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::cell::Cell;
 use crate::floor;
 use crate::outcome::{Late, Outcome};
-use crate::rival::{Rival, Until, workers};
+use crate::rival::{Rival, Until, build, workers};
 use crate::rivals::{AsyncIo, Hairspring, Tokio, TokioHrtime, TokioTimerd};
 use crate::session::Scope;
 
@@ -26,6 +27,7 @@ pub struct Contender {
     pub is_ours: bool,
     /// More would need too many open files.
     pub most_tasks: u32,
+    pub on_current_thread: bool,
     /// Called in the new runtime.
     set_up: fn(),
     pub measure: fn(&Contender, &Cell) -> Outcome,
@@ -46,12 +48,19 @@ const CONTENDERS: &[Contender] = &[
     contender::<AsyncIo>(),
     Contender { most_tasks: 500, ..contender::<TokioHrtime>() },
     Contender { most_tasks: 500, ..contender::<TokioTimerd>() },
-    Contender { name: "floor: thread", measure: floor::thread, ..contender::<Tokio>() },
-    Contender { name: "floor: timerfd", measure: floor::timerfd, ..contender::<Tokio>() },
+    Contender { name: "floor: thread", measure: floor::thread, on_current_thread: false, ..contender::<Tokio>() },
+    Contender { name: "floor: timerfd", measure: floor::timerfd, on_current_thread: false, ..contender::<Tokio>() },
 ];
 
 const fn contender<U: Until>() -> Contender {
-    Contender { name: U::NAME, is_ours: false, most_tasks: u32::MAX, set_up: || {}, measure: sleep_in_tasks::<U> }
+    Contender {
+        name: U::NAME,
+        is_ours: false,
+        most_tasks: u32::MAX,
+        on_current_thread: U::ON_CURRENT_THREAD,
+        set_up: || {},
+        measure: sleep_in_tasks::<U>,
+    }
 }
 
 const fn ours(name: &'static str, set_up: fn()) -> Contender {
@@ -89,6 +98,9 @@ impl Contender {
 }
 
 fn sleep_in_tasks<U: Until>(contender: &Contender, cell: &Cell) -> Outcome {
+    if cell.workers == 0 {
+        return sleep_on_current_threads::<U>(contender, cell);
+    }
     let runtime = workers(cell.workers, U::configure);
     let turns = contender.set_up(&runtime);
     if cell.has_blocked {
@@ -97,12 +109,47 @@ fn sleep_in_tasks<U: Until>(contender: &Contender, cell: &Cell) -> Outcome {
     sleep_on::<U>(&runtime, cell, turns)
 }
 
+/// Runs a cell's tasks in each of its current-thread runtimes.
+fn sleep_on_current_threads<U: Until>(contender: &Contender, cell: &Cell) -> Outcome {
+    let window = cell.window();
+    let turns = AtomicU64::new(0);
+    let run = |place: usize| {
+        let runtime = build(&mut RuntimeBuilder::new_current_thread(), U::configure);
+        let turned = contender.set_up(&runtime);
+        let mut seen = Vec::new();
+        runtime.block_on(async {
+            let mut sleepers = spawn_all::<U>(cell, place as u32 * cell.tasks, &window);
+            let in_window = async {
+                tokio::time::sleep_until(window.start.into()).await;
+                let before = turned();
+                tokio::time::sleep_until(window.end.into()).await;
+                turns.fetch_add(turned() - before, Relaxed);
+            };
+            in_window.await;
+            while let Some(late) = sleepers.join_next().await {
+                seen.extend(late.expect("no contender panics"));
+            }
+        });
+        seen
+    };
+    thread::scope(|scope| {
+        let run = &run;
+        let threads: Vec<_> = (0..cell.runtimes).map(|place| scope.spawn(move || run(place))).collect();
+        let mut outcome = Outcome::metered(&window, || turns.load(Relaxed));
+        for thread in threads {
+            outcome.note(thread.join().expect("no contender panics"));
+        }
+        outcome.turns = turns.load(Relaxed);
+        outcome
+    })
+}
+
 /// Runs a cell's tasks in a runtime.
 pub fn sleep_on<U: Until>(runtime: &Runtime, cell: &Cell, turns: impl Fn() -> u64) -> Outcome {
-    let (window, mut sleepers) = (cell.window(), JoinSet::new());
-    for task in 0..cell.tasks {
-        sleepers.spawn_on(sleep_repeatedly::<U>(cell.clone(), task, window.clone()), runtime.handle());
-    }
+    let window = cell.window();
+    let entered = runtime.enter();
+    let mut sleepers = spawn_all::<U>(cell, 0, &window);
+    drop(entered);
     let mut outcome = Outcome::metered(&window, turns);
     runtime.block_on(async {
         // A task that never wakes is left out.
@@ -111,6 +158,15 @@ pub fn sleep_on<U: Until>(runtime: &Runtime, cell: &Cell, turns: impl Fn() -> u6
         }
     });
     outcome
+}
+
+/// Spawns the tasks of one runtime, the current one. The first has that number.
+fn spawn_all<U: Until>(cell: &Cell, first: u32, window: &Range<Instant>) -> JoinSet<Vec<Late>> {
+    let mut sleepers = JoinSet::new();
+    for task in first..first + cell.tasks {
+        sleepers.spawn(sleep_repeatedly::<U>(cell.clone(), task, window.clone()));
+    }
+    sleepers
 }
 
 async fn sleep_repeatedly<U: Until>(cell: Cell, task: u32, window: Range<Instant>) -> Vec<Late> {

@@ -47,7 +47,7 @@ struct Options {
 enum Command {
     /// Measures how late sleeps end
     Late(Scope),
-    /// Measures the CPU time of a timer that fires, at seven densities
+    /// Measures the CPU time of a timer that fires, on workers and on current-thread runtimes
     Price(price::Options),
     /// Measures a million sleeps due at random, and how they affect other tasks
     Crowd(Scope),

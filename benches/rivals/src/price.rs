@@ -15,24 +15,35 @@ use crate::session::{Scope, Sheet, verdict};
 /// About 170, 890, 3,600, 8,900, 25,000, 84,000 and 330,000 timers per second.
 const DENSITIES: [u32; 7] = [1, 5, 20, 50, 150, 500, 2_000];
 
+/// The same on current-thread runtimes.
+const ON_CURRENT_THREADS: [u32; 5] = [2, 10, 50, 200, 1_000];
+
 #[derive(Debug, Args)]
 pub struct Options {
     /// How many tasks sleep 1 to 10 ms in a loop; one table for each number
     #[arg(long, value_name = "COUNT", value_delimiter = ',', default_values_t = DENSITIES)]
     tasks: Vec<u32>,
+    /// The same on one and on two current-thread runtimes, each on its own thread
+    #[arg(long, value_name = "COUNT", value_delimiter = ',', default_values_t = ON_CURRENT_THREADS)]
+    on_current_threads: Vec<u32>,
     #[command(flatten)]
     scope: Scope,
 }
 
-pub fn run(Options { tasks, scope }: &Options) -> Result<(), Box<dyn Error>> {
+pub fn run(Options { tasks, on_current_threads, scope }: &Options) -> Result<(), Box<dyn Error>> {
     let chosen = choose(scope, &[])?;
     let millis = scope.turn(Duration::from_millis(600)).as_millis() as u64;
     let mut sheet = Sheet::new(&[], COLUMNS);
-    for &tasks in tasks {
-        let cell = Cell { tasks, millis, ..Cell::default() };
-        verdicts(tasks, &cell.compare(&chosen, scope.rounds(5), &mut sheet));
+    let on_workers = tasks.iter().map(|&tasks| Cell { tasks, millis, ..Cell::default() });
+    let on_current_threads_of = |runtimes| {
+        let cell = move |&tasks| Cell { tasks, workers: 0, runtimes, millis, ..Cell::default() };
+        on_current_threads.iter().map(cell)
+    };
+    for cell in on_workers.chain(on_current_threads_of(1)).chain(on_current_threads_of(2)) {
+        verdicts(cell.tasks, &cell.compare(&chosen, scope.rounds(5), &mut sheet));
     }
-    sheet.save(if *tasks == DENSITIES { scope.file("price") } else { "quick" })
+    let is_complete = *tasks == DENSITIES && *on_current_threads == ON_CURRENT_THREADS;
+    sheet.save(if is_complete { scope.file("price") } else { "quick" })
 }
 
 fn verdicts(tasks: u32, rows: &[Row]) {

@@ -237,7 +237,7 @@ impl<K, V, S> Builder<K, V, S> {
             let allowed = "must be at least 1ns".to_owned();
             return Err(BuildError::out_of_range("max_lifetime", lifetime, allowed));
         }
-        if let Some(most) = config.timer.as_ref().and_then(|timer| timer.lease.capacity.most()) {
+        if let Some(most) = config.timer.as_ref().and_then(|timer| timer.lease.capacity()) {
             let allowed = "must have none, because the stream cannot return an error".to_owned();
             return Err(BuildError::out_of_range("timer", format_args!("one with a capacity of {most}"), allowed));
         }

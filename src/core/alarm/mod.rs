@@ -1,14 +1,14 @@
-//! [`Alarm`]: the mechanism that wakes a driver on time.
+//! [`Alarm`]: the mechanism that wakes a driver on time, as the user chooses it. [`TurnAlarm`]: the one that is in use.
 
-pub(crate) mod find_io;
-pub(crate) mod own;
+pub(crate) mod driver_sleep;
+pub(crate) mod io_probe;
 pub(crate) mod thread;
 #[cfg_attr(not(target_os = "linux"), path = "no_timerfd.rs")]
 pub(super) mod timerfd;
 
-use std::io;
-use std::task::Waker;
-use std::time::Instant;
+use std::sync::Arc;
+
+pub(crate) use self::timerfd::TimerfdAlarm;
 
 /// Whether there can be an alarm thread. WebAssembly systems count as having no threads.
 pub(crate) fn has_threads() -> bool {
@@ -48,8 +48,8 @@ pub enum Alarm {
     /// waiting in an I/O driver. It never tries a driver that the runtime may not have.
     ///
     /// After the switch, timers fire late if workers block: the first 6 to 26 ms, and those of the next second 1 ms, or
-    /// 2 ms if all workers are blocked. There is no switch on current-thread runtimes, on systems other than Linux, in
-    /// programs that abort on panics, or for a driver that you spawn yourself.
+    /// 2 ms if all workers are blocked. There is no switch on systems other than Linux, in programs that abort on
+    /// panics, for a driver that you spawn yourself, or with the feature `test-util`, on current-thread runtimes.
     #[default]
     Auto,
     /// One thread per process that sleeps until the earliest deadline of all timers. It is as precise as the system's
@@ -70,11 +70,23 @@ pub enum Alarm {
     Tokio,
 }
 
-/// A driver's own alarm, which any thread can set.
-pub(crate) trait SharedAlarm: Send + Sync {
-    /// Sets the alarm, replacing its last time.
-    fn set(&self, at: Instant) -> io::Result<()>;
+/// The alarm that starts a timer's next turn. Its driver chooses it when it first runs, and when its clock changes.
+#[derive(Default)]
+pub(crate) enum TurnAlarm {
+    /// The alarm thread, which wakes the driver.
+    #[default]
+    Thread,
+    /// A file in the driver's runtime, which any thread can set. The runtime's I/O driver runs the turn, and the alarm
+    /// thread checks that it does.
+    Timerfd(Arc<TimerfdAlarm>),
+    /// A tokio sleep, which only the driver can set. If it is `watched`, the alarm thread wakes the driver, too: the
+    /// sleep is there because a test may pause the clock.
+    DriverSleep { watched: bool },
+}
 
-    /// Clears a past alarm. The next one calls `waker`.
-    fn forget(&self, waker: &Waker) -> io::Result<()>;
+impl TurnAlarm {
+    /// Whether only the driver can set it.
+    pub(crate) fn is_the_drivers(&self) -> bool {
+        matches!(self, TurnAlarm::DriverSleep { watched: false })
+    }
 }

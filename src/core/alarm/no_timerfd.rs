@@ -1,6 +1,7 @@
-//! [`Timerfd`] on systems that have none.
+//! [`Timerfd`] and [`TimerfdAlarm`] on systems that have none.
 
 use std::io;
+use std::task::Waker;
 use std::time::{Duration, Instant};
 
 pub(in crate::core) enum Timerfd {}
@@ -23,6 +24,22 @@ impl Timerfd {
     }
 
     pub(in crate::core) fn wait(&self, _: Option<Duration>) -> bool {
+        match *self {}
+    }
+}
+
+pub(crate) enum TimerfdAlarm {}
+
+impl TimerfdAlarm {
+    pub(crate) fn new(_: &Waker) -> io::Result<Self> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    pub(crate) fn set(&self, _: Instant) -> io::Result<()> {
+        match *self {}
+    }
+
+    pub(crate) fn forget(&self, _: &Waker) -> io::Result<()> {
         match *self {}
     }
 }

@@ -20,7 +20,6 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::task::coop::unconstrained;
 
-use super::SharedAlarm;
 use crate::util::panics;
 use crate::util::sync::{Counter, generation};
 
@@ -111,27 +110,37 @@ impl AsRawFd for Timerfd {
     }
 }
 
-#[derive(Debug)]
-pub(super) struct TimerfdAlarm {
+pub(crate) struct TimerfdAlarm {
     fd: AsyncFd<Timerfd>,
 }
 
 impl TimerfdAlarm {
-    /// Fails if the system refuses, and outside a runtime with `enable_io`.
-    pub(super) fn new() -> io::Result<Self> {
+    /// One that calls `waker` when it goes off. Fails if the system refuses, and outside a runtime with `enable_io`.
+    pub(crate) fn new(waker: &Waker) -> io::Result<Self> {
         let fd = panics::with_io(|| {
             let fd = Timerfd::new()?;
             #[allow(deprecated)] // In favour of an unsafe function for I/O safe types, of which `Timerfd` is one.
             AsyncFd::with_interest(fd, Interest::READABLE)
         })??;
-        Ok(TimerfdAlarm { fd })
+        let alarm = TimerfdAlarm { fd };
+        alarm.forget(waker)?;
+        Ok(alarm)
     }
 
-    /// Returns whether the alarm has gone off. If not, the I/O driver wakes `waker` when it does.
-    fn poll(&self, waker: &Waker) -> Poll<io::Result<()>> {
-        let ready = poll_fn(|cx| self.fd.poll_read_ready(cx).map_ok(|mut ready| ready.clear_ready()));
+    /// Sets the alarm, replacing its last time.
+    pub(crate) fn set(&self, at: Instant) -> io::Result<()> {
+        self.fd.get_ref().set(Some(at), Instant::now())
+    }
+
+    /// Clears a past alarm. The next one calls `waker`.
+    pub(crate) fn forget(&self, waker: &Waker) -> io::Result<()> {
+        let is_past = poll_fn(|cx| self.fd.poll_read_ready(cx).map_ok(|mut ready| ready.clear_ready()));
         // The alarm must not use up the budget of the driver's task.
-        pin!(unconstrained(ready)).poll(&mut Context::from_waker(waker))
+        let mut is_past = pin!(unconstrained(is_past));
+        while let Poll::Ready(forgotten) = is_past.as_mut().poll(&mut Context::from_waker(waker)) {
+            forgotten?;
+        }
+        Ok(())
     }
 }
 
@@ -145,15 +154,22 @@ impl Drop for TimerfdAlarm {
     }
 }
 
-impl SharedAlarm for TimerfdAlarm {
-    fn set(&self, at: Instant) -> io::Result<()> {
-        self.fd.get_ref().set(Some(at), Instant::now())
-    }
+#[cfg(all(test, not(hairspring_loom)))]
+mod tests {
+    use rustix::time::timerfd_gettime;
 
-    fn forget(&self, waker: &Waker) -> io::Result<()> {
-        while let Poll::Ready(forgotten) = self.poll(waker) {
-            forgotten?;
+    use super::*;
+
+    impl TimerfdAlarm {
+        /// How long it is until it goes off.
+        pub(crate) fn remaining(&self) -> Duration {
+            timerfd_gettime(self.fd.get_ref().fd.as_ref().unwrap()).unwrap().it_value.try_into().unwrap()
         }
-        Ok(())
+
+        /// Lets it look like another file with the same number.
+        pub(crate) fn become_another(&self) {
+            let other = Itimerspec { it_interval: NEVER, it_value: NEVER };
+            timerfd_settime(self.fd.get_ref().fd.as_ref().unwrap(), TimerfdTimerFlags::empty(), &other).unwrap();
+        }
     }
 }

@@ -1,14 +1,13 @@
 //! [`ShardLease`]: a shard as used by one timer. It takes no entries once that timer has ended. If the shard serves
-//! another timer by then, the lease has no name and no counts, and its time is the current runtime's.
+//! another timer by then, the lease has no name, and its time is the current runtime's.
 
-use std::ops::Deref;
 use std::task::Waker;
 
-use super::{InsertError, Key, Shard};
+use super::{DEFAULT, InsertError, Key, OPEN, Shard};
 use crate::clock;
 use crate::core::epoch::Epoch;
 use crate::core::schedule::Schedule;
-use crate::core::statistics::Snapshot;
+use crate::util::panics::catch_panic;
 use crate::util::sync::atomic::Ordering;
 use crate::wheel::{Tick, Ticks};
 
@@ -16,22 +15,14 @@ use crate::wheel::{Tick, Ticks};
 #[derive(Clone, Copy)]
 pub(crate) struct ShardLease {
     shard: &'static Shard,
-    epoch: Epoch,
-}
-
-impl Deref for ShardLease {
-    type Target = Shard;
-
-    #[inline]
-    fn deref(&self) -> &Shard {
-        self.shard
-    }
+    /// The shard's `life` while the timer has not ended and is its runtime's.
+    default: u32,
 }
 
 impl ShardLease {
     #[inline]
     pub(crate) fn new(shard: &'static Shard, epoch: Epoch) -> Self {
-        ShardLease { shard, epoch }
+        ShardLease { shard, default: epoch.0 | OPEN | DEFAULT }
     }
 
     #[inline]
@@ -41,42 +32,47 @@ impl ShardLease {
 
     #[inline]
     pub(crate) fn epoch(self) -> Epoch {
-        self.epoch
+        Epoch(self.default & !(OPEN | DEFAULT))
+    }
+
+    #[inline]
+    pub(crate) fn address(self) -> usize {
+        self.shard.address()
     }
 
     /// Whether the timer is still its runtime's default. For a timer that never was: whether it has not ended.
     #[inline]
     pub(crate) fn is_default(self) -> bool {
-        self.default.load(Ordering::SeqCst) == self.epoch.0
+        self.shard.life.load(Ordering::SeqCst) == self.default
     }
 
-    /// Called when another timer was installed instead, or this one has ended.
-    pub(crate) fn replace(self) {
-        let (epoch, next) = (self.epoch.0, self.epoch.next().0);
-        let _ = self.default.compare_exchange(epoch, next, Ordering::SeqCst, Ordering::SeqCst);
+    /// Whether the shard has not been opened for a later timer.
+    #[inline]
+    fn serves(self) -> bool {
+        self.shard.life.load(Ordering::Acquire) | OPEN | DEFAULT == self.default
     }
 
+    #[inline]
     pub(crate) fn is_of(self, schedule: &Schedule, epoch: Epoch) -> bool {
-        self.epoch == epoch && std::ptr::eq(self.schedule, schedule)
+        self.epoch() == epoch && std::ptr::eq(self.shard.schedule, schedule)
     }
 
     #[cold]
     pub(crate) fn name(self) -> Option<&'static str> {
-        let name = self.schedule.name();
+        let name = self.shard.schedule.parker.lock().name;
         // Checked last: shards are opened before the name is set.
         if self.serves() { name } else { None }
     }
 
     #[inline]
     pub(crate) fn now(self) -> Tick {
-        let clock = &self.schedule.clock;
-        if clock.is_the_runtimes() { clock::now() } else { self.time_shown() }
+        if self.shard.schedule.clock.is_the_runtimes() { clock::now() } else { self.time_shown() }
     }
 
     /// The time of a clock other than the runtime's.
     #[cold]
-    pub(crate) fn time_shown(self) -> Tick {
-        let now = self.schedule.clock.now();
+    fn time_shown(self) -> Tick {
+        let now = self.shard.schedule.clock.now();
         // Checked last: shards are opened before the time is shown.
         if self.serves() { now } else { clock::now() }
     }
@@ -84,69 +80,45 @@ impl ShardLease {
     /// Whether a deadline has passed on the timer's clock.
     #[inline]
     pub(crate) fn has_come(self, deadline: Tick) -> bool {
-        !self.schedule.is_surely_future(deadline) && self.now() >= deadline
+        !self.shard.schedule.is_surely_future(deadline) && self.now() >= deadline
     }
 
     #[inline]
     pub(crate) fn rounds(self) -> bool {
-        self.resolution() > Ticks::ONE
+        self.shard.resolution() > Ticks::ONE
     }
 
     /// How late the timer may fire an entry on purpose.
     pub(crate) fn delays(self) -> Ticks {
-        let delays = Ticks(self.resolution().0 + self.schedule.longest_wait.load(Ordering::Acquire));
+        let delays = Ticks(self.shard.resolution().0 + self.shard.schedule.parker.lock().coalesce.longest.0);
         // Checked last: shards are opened before the longest wait is set.
         if self.serves() { delays } else { Ticks(0) }
     }
 
     /// Adds a user of the timer, unless it has none left.
     pub(crate) fn join(self) {
-        self.users.join(self.epoch);
+        self.shard.users.join(self.epoch());
     }
 
     /// Removes a user. If it was the last and nothing waits, the timer ends.
     pub(crate) fn leave(self) {
-        if self.users.leave(self.epoch) {
-            self.schedule.unused(self.epoch);
-        }
-    }
-
-    pub(crate) fn is_used(self) -> bool {
-        self.users.are_any(self.epoch) || !self.lock().wheel.is_empty()
-    }
-
-    /// Whether the shard has not been opened for a later timer.
-    #[inline]
-    pub(crate) fn serves(self) -> bool {
-        self.serves.load(Ordering::Acquire) == self.epoch.0
-    }
-
-    pub(crate) fn add_to(self, sum: &mut Snapshot) {
-        let state = self.lock();
-        if !self.serves() {
-            return;
-        }
-        sum.registered += state.wheel.inserted() - state.inserted_before;
-        sum.cascaded += state.wheel.cascaded() - state.cascaded_before;
-        sum.pending += state.wheel.len() as u64;
-        sum.lateness.add(&state.lateness);
-        for (sum, slots) in sum.occupancy.iter_mut().zip(state.wheel.occupancy()) {
-            *sum |= slots;
+        if self.shard.users.leave(self.epoch()) {
+            self.shard.schedule.unused(self.epoch());
         }
     }
 
     /// Whether all of the timer's entries with this deadline have certainly fired, so it has passed.
     #[inline]
     pub(crate) fn has_fired(self, deadline: Tick) -> bool {
-        // Load `fired_through` first: a value stored for a later timer makes that timer's `serves` visible to the
-        // second load.
-        let fired_through = Tick(self.fired_through.load(Ordering::Acquire));
+        // Load `fired_through` first: a value stored for a later timer makes that timer's epoch visible to the second
+        // load.
+        let fired_through = Tick(self.shard.fired_through.load(Ordering::Acquire));
         deadline <= fired_through && self.has_fired_through(deadline, fired_through)
     }
 
     #[inline(never)]
     fn has_fired_through(self, deadline: Tick, fired_through: Tick) -> bool {
-        self.expiry(deadline) <= fired_through && self.serves()
+        self.shard.expiry(deadline) <= fired_through && self.serves()
     }
 
     /// Whether an entry with this deadline has fired, or would have if its timer were not late or had not ended.
@@ -159,31 +131,62 @@ impl ShardLease {
     #[cold]
     fn has_come_rounded(self, deadline: Tick) -> bool {
         // The resolution may be a later timer's.
-        self.now() >= self.expiry(deadline) || !self.serves()
+        self.now() >= self.shard.expiry(deadline) || !self.serves()
     }
 
     #[inline]
     pub(crate) fn insert(self, deadline: Tick, waker: Waker) -> Result<Key, InsertError> {
-        let deadline = self.expiry(deadline);
-        let mut state = self.lock();
-        let admitted = if state.open_for != self.epoch {
+        let shard = self.shard;
+        let deadline = shard.expiry(deadline);
+        let mut state = shard.lock();
+        let admitted = if shard.life.load(Ordering::Relaxed) | DEFAULT != self.default {
             Err(InsertError::Closed)
-        } else if self.is_past(&state, deadline) {
+        } else if shard.is_past(&state, deadline) {
             Err(InsertError::AlreadyDue)
         } else {
-            self.capacity.take().map_err(InsertError::Full)
+            shard.capacity.take().map_err(|pending| {
+                shard.capacity.refuse();
+                InsertError::Full(pending)
+            })
         };
         if let Err(refused) = admitted {
-            if matches!(refused, InsertError::Full(_)) {
-                self.capacity.refuse();
-            }
             drop(state);
             drop(waker);
             return Err(refused);
         }
         let key = state.wheel.insert(deadline, waker);
-        self.publish_earlier(state, deadline);
+        shard.publish_earlier(state, deadline);
         Ok(key)
+    }
+
+    #[inline]
+    pub(crate) fn remove(self, key: Key) {
+        let mut state = self.shard.lock();
+        let waker = self.shard.take_out(&mut state, key);
+        self.shard.unlock_later(state);
+        drop(waker);
+    }
+
+    /// Moves an entry, and returns whether it waits for the new deadline. If that has passed, wakes the entry
+    /// immediately.
+    pub(crate) fn reset(self, key: Key, deadline: Tick) -> bool {
+        let shard = self.shard;
+        let deadline = shard.expiry(deadline);
+        let mut state = shard.lock();
+        if shard.is_past(&state, deadline) {
+            let waker = shard.take_out(&mut state, key);
+            shard.unlock_later(state);
+            // A panic would leave the sleep with a stale key.
+            catch_panic(|| waker.into_iter().for_each(Waker::wake));
+            return false;
+        }
+        let waits = state.wheel.reset(key, deadline);
+        if waits && deadline < shard.next() {
+            shard.publish_earlier(state, deadline);
+        } else {
+            shard.unlock_later(state);
+        }
+        waits
     }
 
     /// Sets an entry's waker. Returns whether the entry is still there: it may have fired, or its timer may have ended.
@@ -193,21 +196,16 @@ impl ShardLease {
     }
 
     /// Returns `None` if the entry has another waker and there is no clone to replace it with.
-    fn swap_waker(self, key: Key, waker: &Waker, clone: Option<Waker>) -> Option<bool> {
-        let mut state = self.lock();
-        let Some(current) = state.wheel.get_mut(key) else {
-            drop(state);
-            drop(clone);
-            return Some(false);
+    fn swap_waker(self, key: Key, waker: &Waker, mut clone: Option<Waker>) -> Option<bool> {
+        let mut state = self.shard.lock();
+        let swapped = match state.wheel.get_mut(key) {
+            None => Some(false),
+            Some(current) if current.will_wake(waker) => Some(true),
+            // Dropped after unlocking, whichever it is.
+            Some(current) => clone.as_mut().map(|clone| std::mem::swap(current, clone)).map(|()| true),
         };
-        if current.will_wake(waker) {
-            drop(state);
-            drop(clone);
-            return Some(true);
-        }
-        let before = std::mem::replace(current, clone?);
         drop(state);
-        drop(before);
-        Some(true)
+        drop(clone);
+        swapped
     }
 }

@@ -7,8 +7,8 @@
 //    the wheel has passed, so entries come out in order.
 // 3. Each lock hold takes out or moves a bounded number of entries.
 // 4. A waker is never woken, cloned or dropped under the lock: it is user code and may call back.
-// 5. A shard serves one timer at a time, named by an epoch, and takes no entries for another. Keys of an earlier epoch
-//    are stale.
+// 5. A shard serves one timer at a time, named by an epoch, and takes no entries for another. Keys are never used twice,
+//    so those of an earlier epoch find nothing.
 
 mod lease;
 
@@ -21,8 +21,8 @@ use crate::core::capacity::Capacity;
 use crate::core::epoch::{Epoch, Holders};
 use crate::core::parker::Next;
 use crate::core::schedule::Schedule;
-use crate::core::statistics::Lateness;
-use crate::util::panics::catch_panic;
+use crate::core::statistics::{Lateness, Snapshot};
+use crate::core::wake_list::WakeList;
 use crate::util::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::util::sync::{FairMutex, MutexGuard};
 pub(crate) use crate::wheel::Key;
@@ -34,7 +34,11 @@ pub(crate) const WAKES: usize = 64;
 /// The number of moved entries after which a lock hold ends. The last step may exceed it by a thousand.
 const MOVES: u64 = 512;
 
-// On its own pair of cache lines, which CPUs fetch together. Registering and cancelling read few of them.
+/// In `Shard::life`: the timer has not ended, so entries may be inserted. Changes only under the lock.
+const OPEN: u32 = 1 << 30;
+
+/// In `Shard::life`: besides, no other timer was installed instead.
+const DEFAULT: u32 = 1 << 31;
 
 pub(crate) trait FireHooks {
     /// An entry with this deadline fires.
@@ -49,6 +53,7 @@ pub(crate) trait FireHooks {
 #[cfg(not(feature = "test-util"))]
 impl FireHooks for Hooks {}
 
+// On its own pair of cache lines, which CPUs fetch together. Registering and cancelling read few of them.
 #[repr(C, align(128))]
 pub(crate) struct Shard {
     schedule: &'static Schedule,
@@ -59,19 +64,14 @@ pub(crate) struct Shard {
     /// Whether the driver notices removals. Changes only under the lock.
     publishes_removals: AtomicBool,
     resolution: AtomicU64,
-    /// The epoch of the current timer, or of the last if the shard is closed. Changes only under the lock, after
-    /// `fired_through` was reset.
-    serves: AtomicU32,
-    /// The epoch of the timer if it is still its runtime's, or the next epoch if another was installed instead.
-    default: AtomicU32,
+    /// The epoch of the current timer, or of the last one, with `OPEN` and `DEFAULT`. Set after `fired_through` was reset.
+    life: AtomicU32,
     /// The users that may still register: all owners of the timer together, and each sleep created through a handle.
     pub(crate) users: Holders,
 }
 
 pub(crate) struct ShardState {
     pub(crate) wheel: Wheel<Waker>,
-    /// The timer that may insert here; `NONE` once it has ended.
-    open_for: Epoch,
     lateness: Lateness,
     /// The wheel's counts of inserted and moved entries when the shard was opened.
     inserted_before: u64,
@@ -88,28 +88,18 @@ pub(crate) enum InsertError {
     Full(usize),
 }
 
-/// Wakers that were taken out and are not yet woken; reused.
-#[derive(Debug, Default)]
-pub(crate) struct WakeList {
-    pub(crate) wakers: Vec<Waker>,
-    /// Whether they wait here until the turn ends.
-    pub(crate) later: bool,
-}
-
 impl Shard {
     pub(crate) fn new(schedule: &'static Schedule, capacity: &'static Capacity) -> Self {
         Shard {
             state: FairMutex::new(ShardState {
                 wheel: Wheel::new(),
-                open_for: Epoch::NONE,
-                lateness: Lateness::new(),
+                lateness: Lateness::default(),
                 inserted_before: 0,
                 cascaded_before: 0,
             }),
             next: Next::never(),
             fired_through: AtomicU64::new(0),
-            serves: AtomicU32::new(0),
-            default: AtomicU32::new(0),
+            life: AtomicU32::new(0),
             users: Holders::none(),
             resolution: AtomicU64::new(Ticks::ONE.0),
             publishes_removals: AtomicBool::new(false),
@@ -143,41 +133,10 @@ impl Shard {
     }
 
     #[inline]
-    pub(crate) fn remove(&self, key: Key) {
-        let mut state = self.lock();
-        let waker = self.take_out(&mut state, key);
-        self.unlock_later(state);
-        drop(waker);
-    }
-
-    #[inline]
     fn take_out(&self, state: &mut ShardState, key: Key) -> Option<Waker> {
         let waker = state.wheel.remove(key)?;
         self.capacity.give(1);
         Some(waker)
-    }
-
-    /// Moves an entry, and returns whether it waits for the new deadline. If that has passed, wakes the entry
-    /// immediately.
-    pub(crate) fn reset(&self, key: Key, deadline: Tick) -> bool {
-        let deadline = self.expiry(deadline);
-        let mut state = self.lock();
-        if self.is_past(&state, deadline) {
-            let waker = self.take_out(&mut state, key);
-            self.unlock_later(state);
-            if let Some(waker) = waker {
-                // A panic would leave the sleep with a stale key.
-                catch_panic(|| waker.wake());
-            }
-            return false;
-        }
-        let waits = state.wheel.reset(key, deadline);
-        if waits && deadline < self.next() {
-            self.publish_earlier(state, deadline);
-        } else {
-            self.unlock_later(state);
-        }
-        waits
     }
 
     /// Publishes `deadline` if it is the earliest here, unlocks, then passes it on to the driver.
@@ -241,7 +200,7 @@ impl Shard {
     pub(crate) fn fire(&self, now: Tick, wakes: &mut WakeList) -> usize {
         self.state.give_way();
         let mut state = self.lock();
-        if state.open_for == Epoch::NONE {
+        if self.life.load(Ordering::Relaxed) & OPEN == 0 {
             // `close` has moved the wheel to the last tick, and wakes the rest.
             self.next.publish(None);
             return 0;
@@ -272,24 +231,40 @@ impl Shard {
         std::ptr::from_ref(self).addr()
     }
 
-    pub(crate) fn open(&self, epoch: Epoch, resolution: Ticks) {
+    pub(crate) fn open(&self, epoch: Epoch, resolution: Ticks, begin: Tick) {
         let mut state = self.lock();
         self.resolution.store(resolution.0, Ordering::Relaxed);
         self.publishes_removals.store(false, Ordering::Relaxed);
         state.wheel.restart();
-        state.open_for = epoch;
-        state.lateness = Lateness::new();
+        state.wheel.skip_to(begin);
+        state.lateness = Lateness::default();
         (state.inserted_before, state.cascaded_before) = (state.wheel.inserted(), state.wheel.cascaded());
         self.next.publish(None);
         self.fired_through.store(0, Ordering::Release);
         self.users.begin(epoch);
-        self.serves.store(epoch.0, Ordering::Release);
-        self.default.store(epoch.0, Ordering::SeqCst);
+        self.life.store(epoch.0 | OPEN | DEFAULT, Ordering::SeqCst);
     }
 
-    /// Advances an empty wheel to a time that has long passed.
-    pub(crate) fn skip_to(&self, tick: Tick) {
-        self.lock().wheel.skip_to(tick);
+    /// Another timer than the one with this epoch was installed.
+    pub(crate) fn replace(&self, epoch: Epoch) {
+        let (default, replaced) = (epoch.0 | OPEN | DEFAULT, epoch.0 | OPEN);
+        let _ = self.life.compare_exchange(default, replaced, Ordering::SeqCst, Ordering::SeqCst);
+    }
+
+    /// Whether the timer with this epoch has users, or entries wait.
+    pub(crate) fn is_used(&self, epoch: Epoch) -> bool {
+        self.users.are_any(epoch) || !self.lock().wheel.is_empty()
+    }
+
+    pub(crate) fn add_to(&self, sum: &mut Snapshot) {
+        let state = self.lock();
+        sum.registered += state.wheel.inserted() - state.inserted_before;
+        sum.cascaded += state.wheel.cascaded() - state.cascaded_before;
+        sum.pending += state.wheel.len() as u64;
+        sum.lateness.add(&state.lateness);
+        for (sum, slots) in sum.occupancy.iter_mut().zip(state.wheel.occupancy()) {
+            *sum |= slots;
+        }
     }
 
     /// Refuses further entries, wakes the remaining ones, and returns their number.
@@ -298,7 +273,7 @@ impl Shard {
         let mut pending = 0;
         loop {
             let mut state = self.lock();
-            state.open_for = Epoch::NONE;
+            self.life.fetch_and(!(OPEN | DEFAULT), Ordering::SeqCst);
             // There is no work here any more, and no entry counts as waiting.
             self.next.publish(None);
             // Stepping to the last tick empties the wheel, which this timer no longer uses.
@@ -336,16 +311,6 @@ fn take_due(
         }
     }
     Some(through)
-}
-
-impl WakeList {
-    pub(crate) fn wake_all(&mut self) -> usize {
-        let count = self.wakers.len();
-        for waker in self.wakers.drain(..) {
-            catch_panic(|| waker.wake());
-        }
-        count
-    }
 }
 
 #[cfg(test)]

@@ -1,11 +1,13 @@
-//! [`FindIo`]: detects whether a runtime has an I/O driver. A call that needs one would panic if it is missing.
+//! [`IoProbe`]: detects whether a runtime has an I/O driver. A call that needs one would panic if it is missing.
 //!
 //! tokio does not say. But one idle worker of a runtime waits in the runtime's driver: in `epoll_wait` if that driver
-//! does I/O, and otherwise on a futex like all other idle workers. Linux reports where a thread waits.
+//! does I/O, and otherwise on a futex like all other idle workers. Linux reports where a thread waits. The worker of a
+//! current-thread runtime is the thread that last polled the timer's driver.
 //!
-//! One case gives a wrong answer: the worker's thread is in `block_in_place` and runs another runtime there, which has
-//! an I/O driver while its own has none. The call that follows then panics; the panic is caught, but the process's
-//! panic hook is called. Programs that abort on panics therefore do not search.
+//! Two cases give a wrong answer if that runtime has no I/O driver: the worker's thread is in `block_in_place` and runs
+//! a runtime there that has one; or it now runs such a runtime while another thread drives this one. The call that
+//! follows then panics; the panic is caught, but the process's panic hook is called. Programs that abort on panics
+//! therefore do not search.
 //
 // Invariants
 // 1. The answer is yes only if a thread that last ran as a worker of that runtime is in `epoll_wait` while that worker
@@ -17,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
-use tokio::runtime::{self, Handle, RuntimeFlavor, RuntimeMetrics, worker_index};
+use tokio::runtime::{self, Handle, RuntimeMetrics, worker_index};
 
 use super::thread::{self, AlarmHandler, BookingId};
 use crate::util::{sync, waits};
@@ -31,9 +33,8 @@ const REST: Duration = Duration::from_millis(2);
 /// Whether the search is possible. The caught panic of a wrong answer would end a program that aborts.
 const CAN_BE_SEEN: bool = cfg!(all(target_os = "linux", panic = "unwind")) && waits::PARKS_ARE_COUNTED;
 
-pub(crate) struct FindIo {
+pub(crate) struct IoProbe {
     id: BookingId,
-    searches: AtomicBool,
     found: AtomicBool,
     search: Mutex<Option<Search>>,
 }
@@ -49,19 +50,17 @@ struct Search {
     turns_left: u32,
 }
 
-impl FindIo {
+impl IoProbe {
     /// For the timer with this number.
-    pub(crate) fn new(number: u64) -> FindIo {
-        let (searches, found, search) = (AtomicBool::new(false), AtomicBool::new(false), Mutex::new(None));
-        FindIo { id: BookingId::FindIo(number), searches, found, search }
+    pub(crate) fn new(number: u64) -> IoProbe {
+        IoProbe { id: BookingId::FindIo(number), found: AtomicBool::new(false), search: Mutex::new(None) }
     }
 
     pub(crate) fn begin(&self, runtime: &Handle) {
         let metrics = runtime.metrics();
         let threads = vec![None; metrics.num_workers()];
         let search = Search { runtime: runtime.id(), metrics, threads, next: 0, checks: 0, turns_left: 0 };
-        let is_possible = CAN_BE_SEEN && runtime.runtime_flavor() == RuntimeFlavor::MultiThread;
-        self.set(self.lock(), is_possible.then_some(search), false);
+        self.set(self.lock(), CAN_BE_SEEN.then_some(search), false);
     }
 
     pub(crate) fn forget(&self) {
@@ -104,7 +103,6 @@ impl FindIo {
     }
 
     fn set(&self, mut search: MutexGuard<'_, Option<Search>>, next: Option<Search>, found: bool) {
-        self.searches.store(next.is_some(), Relaxed);
         self.found.store(found, Relaxed);
         let before = std::mem::replace(&mut *search, next);
         drop(search);
@@ -113,9 +111,6 @@ impl FindIo {
 
     /// `None` if there is no search, and while the alarm thread checks, because nothing may wait for its read.
     fn with_search<T>(&self, code: impl FnOnce(&mut Search) -> T) -> Option<T> {
-        if !self.searches.load(Relaxed) {
-            return None;
-        }
         self.search.try_lock().ok()?.as_mut().map(code)
     }
 
@@ -124,7 +119,7 @@ impl FindIo {
     }
 }
 
-impl AlarmHandler for FindIo {
+impl AlarmHandler for IoProbe {
     fn alarm(&'static self) {
         self.check();
     }
@@ -164,7 +159,7 @@ mod tests {
 
     /// Checks the workers of a runtime repeatedly, each time after one has run a task.
     fn finds_io(runtime: &Runtime, tries: u32) -> bool {
-        let search = Arc::new(FindIo::new(0));
+        let search = Arc::new(IoProbe::new(0));
         search.begin(runtime.handle());
         (0..tries).any(|_| {
             let of_task = search.clone();
@@ -201,15 +196,35 @@ mod tests {
         assert!(!finds_io(&runtime, 20));
     }
 
-    fn idle() -> (Runtime, Arc<FindIo>) {
+    /// Lets a thread drive a current-thread runtime while another checks.
+    fn finds_io_on_one_thread(builder: &mut Builder, tries: u32) -> bool {
+        let runtime = builder.build().unwrap();
+        let (end, ends) = tokio::sync::oneshot::channel();
+        std::thread::scope(|scope| {
+            scope.spawn(|| runtime.block_on(ends));
+            let found = finds_io(&runtime, tries);
+            end.send(()).unwrap();
+            found
+        })
+    }
+
+    #[test]
+    fn an_io_driver_is_found_on_a_current_thread_runtime_if_there_is_one() {
+        if waits::are_known() {
+            while !finds_io_on_one_thread(Builder::new_current_thread().enable_io(), CHECKS) {}
+        }
+        assert!(!finds_io_on_one_thread(Builder::new_current_thread().enable_time(), 20));
+    }
+
+    fn idle() -> (Runtime, Arc<IoProbe>) {
         let runtime = Builder::new_multi_thread().worker_threads(1).build().unwrap();
-        let search = Arc::new(FindIo::new(0));
+        let search = Arc::new(IoProbe::new(0));
         search.begin(runtime.handle());
         note_a_worker(&runtime, &search);
         (runtime, search)
     }
 
-    fn note_a_worker(runtime: &Runtime, search: &Arc<FindIo>) {
+    fn note_a_worker(runtime: &Runtime, search: &Arc<IoProbe>) {
         let search = search.clone();
         runtime.block_on(runtime.spawn(async move { search.note_worker() })).unwrap();
     }
@@ -232,7 +247,7 @@ mod tests {
     fn the_search_ends_after_32_checks() {
         let (_runtime, search) = idle();
         let (mut checks, mut turns) = (0, 0);
-        while search.searches.load(Relaxed) {
+        while search.lock().is_some() {
             turns += 1;
             if search.with_search(Search::is_due) == Some(true) {
                 search.check();
