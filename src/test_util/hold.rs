@@ -13,8 +13,8 @@ use tokio::runtime::Handle;
 use crate::test_util::held::wake_drivers_on;
 use crate::test_util::lock;
 
-/// Keeps a clock from advancing by itself while it lives. Returned by [`ManualClock::hold`] and
-/// [`test_util::hold`](crate::test_util::hold()).
+/// Keeps a clock from advancing by itself while it lives. Returned by
+/// [`ManualClock::hold`](crate::test_util::ManualClock::hold) and [`test_util::hold`](crate::test_util::hold()).
 ///
 /// # Examples
 ///
