@@ -249,7 +249,7 @@ impl Bubble {
         }
         builder.enable_all().event_interval(Random::new(seed).pick(&EVENT_INTERVALS));
         #[cfg(tokio_unstable)]
-        builder.rng_seed(tokio::runtime::RngSeed::from_bytes(&seed.to_le_bytes()));
+        builder.rng_seed(runtime::RngSeed::from_bytes(&seed.to_le_bytes()));
         let threads = OwnThreads::of(&mut builder, self.workers.unwrap_or(0));
         match builder.build() {
             Ok(runtime) => self.run_seeded(seed, runtime, Some(threads), code),
