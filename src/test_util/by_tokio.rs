@@ -17,7 +17,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::task::{Context, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant as StdInstant};
 
 use tokio::runtime::Handle;
 
@@ -63,8 +63,8 @@ fn before(tick: Tick) -> Instant {
     instant_of(tick) - Duration::from_nanos(STEP - 1)
 }
 
-/// How many checks fail before a step is left to tokio.
-const CHECKS: u32 = 200;
+/// How many checks fail, and for how long, before a step is left to tokio.
+const CHECKS: (u32, Duration) = (200, Duration::from_millis(500));
 
 /// Moves a clock to the deadlines of one timer.
 pub(crate) struct Approach {
@@ -152,11 +152,12 @@ struct TakeStep {
     ended: u64,
     /// How many checks have failed although the runtime did nothing visible.
     failed: u32,
+    since: StdInstant,
 }
 
 impl TakeStep {
     fn new(timer: TimerHold, step: &Arc<Counter>) -> TakeStep {
-        TakeStep { timer, step: step.clone(), at: Tick::ZERO, ended: 0, failed: 0 }
+        TakeStep { timer, step: step.clone(), at: Tick::ZERO, ended: 0, failed: 0, since: StdInstant::now() }
     }
 }
 
@@ -174,7 +175,7 @@ impl Action for TakeStep {
 
     fn was_not_idle(&mut self, watch: &Watch) {
         self.failed += u32::from(watch.describe().is_none());
-        if self.failed >= CHECKS {
+        if self.failed >= CHECKS.0 && self.since.elapsed() >= CHECKS.1 {
             self.step.store(self.at.0, SeqCst);
         }
     }

@@ -105,7 +105,7 @@
 //!   milliseconds from wherever it stands.
 //! - With two timers built on one runtime, one may move the clock up to a millisecond past a deadline of the other.
 //! - On a very busy machine, tokio sleeps of a few milliseconds may keep the clock from stopping at a fraction of a
-//!   millisecond. After many attempts it then rounds up.
+//!   millisecond. After many attempts, and at least half a second of real time, it then rounds up.
 //! - A hold, a grace and each step of less than a millisecond occupy a thread of tokio's blocking pool. With
 //!   `max_blocking_threads(1)`, blocking work and these wait for each other.
 //! - A task that blocks on an inner runtime should build it without `start_paused`, and call [`pause`](crate::pause())
