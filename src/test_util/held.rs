@@ -3,7 +3,7 @@
 //! Registering with such a timer wakes nobody.
 
 use std::collections::{BTreeMap, HashSet};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::task::Waker;
 
 use tokio::runtime::{self, Handle};
@@ -15,7 +15,7 @@ use crate::core::registry;
 use crate::core::schedule::Schedule;
 use crate::core::shard::Shard;
 use crate::util::sync::atomic::Ordering::SeqCst;
-use crate::util::sync::per_process;
+use crate::util::sync::{per_process, unpoisoned};
 use crate::wheel::{Tick, Ticks, Wheel};
 
 per_process! {
@@ -24,7 +24,7 @@ per_process! {
 
 pub(super) fn opens(timer: TimerLease) {
     timer.leave_nothing_to_chance();
-    schedules().lock().unwrap_or_else(PoisonError::into_inner).insert(timer.schedule().id, timer.schedule());
+    unpoisoned(schedules().lock()).insert(timer.schedule().id, timer.schedule());
 }
 
 /// A runtime's timer, if it already has one. Held, because the runtime may end while one of our threads uses it.
@@ -44,7 +44,7 @@ pub(super) fn wake_drivers_on(runtime: &Handle) {
         !elsewhere.contains(&schedule.id)
             && schedule.parker.lock().runtime.as_ref().is_none_or(|on| on.id() == runtime.id())
     };
-    let all = schedules().lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let all = unpoisoned(schedules().lock()).clone();
     all.values().filter(|schedule| may_be_here(schedule)).for_each(|schedule| schedule.wake_driver());
 }
 

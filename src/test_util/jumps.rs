@@ -4,7 +4,7 @@
 // 1. A test on one runtime moves no clock of another runtime, nor of code outside runtimes.
 
 use std::collections::HashMap;
-use std::sync::{LazyLock, PoisonError, RwLock};
+use std::sync::{LazyLock, RwLock};
 use std::time::{Duration, SystemTime};
 
 use tokio::runtime::{self, Handle};
@@ -13,6 +13,7 @@ use crate::clock::hooks::Hooks;
 use crate::clock::jumping::{ClockTime, JumpHooks, Jumping, nanos_in};
 use crate::core::jumps;
 use crate::test_util::idle::Watch;
+use crate::util::sync::unpoisoned;
 
 /// How far tests have moved the clocks of a runtime ahead, in nanoseconds; of code outside all runtimes, for `None`.
 static AHEAD: LazyLock<RwLock<HashMap<Option<runtime::Id>, [i128; 2]>>> = LazyLock::new(RwLock::default);
@@ -72,7 +73,7 @@ pub fn suspend(duration: Duration) {
 fn shift(clocks: &[Jumping], by: i128) {
     // Forgets how far they are when the runtime ends.
     let here = Handle::try_current().map(|runtime| Watch::of(&runtime).runtime.id()).ok();
-    let mut all = AHEAD.write().unwrap_or_else(PoisonError::into_inner);
+    let mut all = unpoisoned(AHEAD.write());
     let ahead = all.entry(here).or_default();
     for &clock in clocks {
         ahead[clock as usize] = ahead[clock as usize].saturating_add(by);
@@ -82,12 +83,12 @@ fn shift(clocks: &[Jumping], by: i128) {
 }
 
 pub(super) fn forget(runtime: runtime::Id) {
-    AHEAD.write().unwrap_or_else(PoisonError::into_inner).remove(&Some(runtime));
+    unpoisoned(AHEAD.write()).remove(&Some(runtime));
 }
 
 impl JumpHooks for Hooks {
     fn ahead(clock: Jumping) -> i128 {
-        let all = AHEAD.read().unwrap_or_else(PoisonError::into_inner);
+        let all = unpoisoned(AHEAD.read());
         all.get(&jumps::here()).map_or(0, |ahead| ahead[clock as usize])
     }
 }

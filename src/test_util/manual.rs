@@ -6,7 +6,7 @@
 // 3. Dropping a clock ends its timers.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
 use crate::clock::Instant;
@@ -22,6 +22,7 @@ use crate::test_util::pending::{self, Pending};
 use crate::timer;
 use crate::timer::builder::TestClock;
 use crate::util::sync::atomic::Ordering::SeqCst;
+use crate::util::sync::unpoisoned;
 use crate::wheel::{Tick, Wheel};
 
 /// A clock that stands still until a test advances it, for the timers built on it.
@@ -377,7 +378,7 @@ impl fmt::Debug for ManualClock {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let state = unpoisoned(self.state.get_mut());
         for held in &state.timers {
             held.lease().close();
         }

@@ -98,7 +98,7 @@ impl Watch {
         self.comes_to_rest(expected).filter(|&count| count == expected)
     }
 
-    /// Whether this is a current-thread runtime, whose clock is tokio's.
+    /// Whether this is a current-thread runtime. Its clock is tokio's, unless a test has paused it with a grace.
     pub(crate) fn is_one_thread(&self) -> bool {
         self.runtime.runtime_flavor() == RuntimeFlavor::CurrentThread
     }
@@ -144,8 +144,8 @@ impl Watch {
         let gate = Arc::<Mutex<()>>::default();
         let closed = lock(&gate);
         let (sender, calls) = mpsc::channel();
-        let mut parked_again = before;
-        for _ in 0..self.metrics.num_workers() {
+        let (workers, mut parked_again) = (self.metrics.num_workers(), before);
+        for _ in 0..workers {
             let (gate, sender) = (gate.clone(), sender.clone());
             registry::spawn(&self.runtime, "hairspring clock", async move {
                 let _ = sender.send(Thread::current());
@@ -154,7 +154,7 @@ impl Watch {
             parked_again += 2;
         }
         let come = |_| calls.recv_timeout(LONGEST_LOOK).ok();
-        let threads: Option<Vec<_>> = (0..self.metrics.num_workers()).map(come).collect();
+        let threads: Option<Vec<_>> = (0..workers).map(come).collect();
         drop(closed);
         let threads = threads?.into_iter().collect::<Workers>().filter(|_| !self.is_one_thread());
         let after = self.comes_to_rest(parked_again)?;

@@ -9,7 +9,7 @@
 // 4. The time of a runtime changes only under its lock.
 
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak, mpsc};
+use std::sync::{Arc, Mutex, OnceLock, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak, mpsc};
 use std::time::Duration;
 
 use tokio::runtime::{self, Handle, RuntimeMetrics};
@@ -23,7 +23,7 @@ use crate::test_util::hold::{Claim, Claimed, Claims};
 use crate::test_util::jumps;
 use crate::test_util::lock;
 use crate::test_util::manual::ManualClock;
-use crate::util::sync::Counter;
+use crate::util::sync::{Counter, unpoisoned};
 use crate::util::waits;
 
 static WATCHES: RwLock<Vec<Arc<Watch>>> = RwLock::new(Vec::new());
@@ -65,7 +65,7 @@ pub(crate) struct EndsOnThread {
 impl Watch {
     /// The watch over a runtime, which lasts as long as the runtime.
     pub(crate) fn of(runtime: &Handle) -> Arc<Watch> {
-        let mut watches = WATCHES.write().unwrap_or_else(PoisonError::into_inner);
+        let mut watches = unpoisoned(WATCHES.write());
         if let Some(watch) = watches.iter().find(|watch| watch.runtime.id() == runtime.id()) {
             return watch.clone();
         }
@@ -92,7 +92,7 @@ impl Watch {
     }
 
     pub(crate) fn find(runtime: runtime::Id) -> Option<Arc<Watch>> {
-        let watches = WATCHES.read().unwrap_or_else(PoisonError::into_inner);
+        let watches = unpoisoned(WATCHES.read());
         watches.iter().find(|watch| watch.runtime.id() == runtime).cloned()
     }
 
@@ -102,11 +102,11 @@ impl Watch {
 
     /// The time, if the clock was ever paused. It cannot change while this is held.
     pub(crate) fn time(&self) -> RwLockReadGuard<'_, Option<Time>> {
-        self.time.read().unwrap_or_else(PoisonError::into_inner)
+        unpoisoned(self.time.read())
     }
 
     pub(crate) fn time_to_change(&self) -> RwLockWriteGuard<'_, Option<Time>> {
-        self.time.write().unwrap_or_else(PoisonError::into_inner)
+        unpoisoned(self.time.write())
     }
 
     pub(crate) fn clock_here() -> Option<ManualClock> {
@@ -189,7 +189,7 @@ impl Drop for Forget {
     fn drop(&mut self) {
         let Forget(watch) = self;
         watch.has_ended.store(true, SeqCst);
-        WATCHES.write().unwrap_or_else(PoisonError::into_inner).retain(|known| !Arc::ptr_eq(known, watch));
+        unpoisoned(WATCHES.write()).retain(|known| !Arc::ptr_eq(known, watch));
         jumps::forget(watch.runtime.id());
         let task = watch.claims.lock().task.take();
         drop(task);
