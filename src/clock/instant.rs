@@ -15,7 +15,7 @@ use super::hooks::{Hooks, TESTS_MAY_PAUSE};
 use super::source::any_is_held;
 
 /// The longest duration, 500 years. Longer ones are shortened to this.
-pub(crate) const FAR: Duration = Duration::from_secs(500 * 365 * 86_400);
+pub(crate) const FAR_FUTURE: Duration = Duration::from_secs(500 * 365 * 86_400);
 
 pub(crate) trait ClockHooks {
     /// The time of the current runtime's clock, if that is not tokio's.

@@ -19,13 +19,13 @@ pub(crate) mod source;
 pub use instant::Instant;
 
 use crate::wheel::{Tick, Ticks};
-use instant::FAR;
+use instant::FAR_FUTURE;
 
 /// The time from the origin to its first use: 50 years, or as far as the platform can represent. Earlier instants need
 /// not be distinguished.
 const HEADROOM: Duration = Duration::from_secs(50 * 365 * 86_400);
 
-const FAR_TICKS: Ticks = Ticks(FAR.as_secs() * 1_000_000_000);
+const FAR_FUTURE_TICKS: Ticks = Ticks(FAR_FUTURE.as_secs() * 1_000_000_000);
 
 static ORIGIN: LazyLock<Instant> = LazyLock::new(|| Instant::from_std(std::time::Instant::now()) - HEADROOM);
 
@@ -49,7 +49,7 @@ pub(crate) fn after(duration: Duration) -> Tick {
 /// The deadline of a timer created at `now`: after `duration`, but at most 500 years.
 #[inline]
 pub(crate) fn later(now: Tick, duration: Duration) -> Tick {
-    now + ticks_in(duration).min(FAR_TICKS)
+    now + ticks_in(duration).min(FAR_FUTURE_TICKS)
 }
 
 #[inline]

@@ -58,11 +58,11 @@ pub(crate) fn wheels_begin() -> Tick {
 /// The constant offset of a clock that was held and runs again. Stored as the tick that it would have shown at
 /// [`BEGIN`], which needs no sign and saturates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Course(pub(crate) Tick);
+pub(crate) struct Offset(pub(crate) Tick);
 
 pub(crate) static BEGIN: LazyLock<Tick> = LazyLock::new(system_now);
 
-impl Course {
+impl Offset {
     pub(crate) fn now(self) -> Tick {
         let begin = *BEGIN;
         (self.0 + (system_now() - begin)).min(LAST)
@@ -78,8 +78,8 @@ impl Course {
 pub(crate) struct Source {
     /// The tick set by a test, or one of the constants below.
     pub(crate) shown: AtomicU64,
-    /// The clock's [`Course`], if `shown` is [`RUNS`].
-    pub(crate) course: AtomicU64,
+    /// The clock's [`Offset`], if `shown` is [`RUNS`].
+    pub(crate) offset: AtomicU64,
 }
 
 /// The runtime's clock.
@@ -89,7 +89,7 @@ pub(crate) const RUNS: u64 = 0;
 
 impl Source {
     pub(crate) fn runtime() -> Self {
-        Source { shown: AtomicU64::new(RUNTIME), course: AtomicU64::new(0) }
+        Source { shown: AtomicU64::new(RUNTIME), offset: AtomicU64::new(0) }
     }
 
     pub(crate) fn follow_runtime(&self) {
@@ -101,7 +101,7 @@ impl Source {
         match self.shown.load(SeqCst) {
             RUNTIME => now(),
             RUNS => {
-                let now = self.course().now();
+                let now = self.offset().now();
                 // A test may have paused it in between, at an earlier time.
                 if self.shown.load(SeqCst) == RUNS { now } else { self.now() }
             }
@@ -129,10 +129,10 @@ impl Source {
     /// The system's time at a tick. Meaningless while a test sets the time.
     pub(crate) fn instant_of(&self, tick: Tick) -> Instant {
         let runs = tick < Tick::MAX && self.shown.load(SeqCst) == RUNS;
-        instant_of(if runs { self.course().system_tick(tick) } else { tick })
+        instant_of(if runs { self.offset().system_tick(tick) } else { tick })
     }
 
-    fn course(&self) -> Course {
-        Course(Tick(self.course.load(SeqCst)))
+    fn offset(&self) -> Offset {
+        Offset(Tick(self.offset.load(SeqCst)))
     }
 }

@@ -19,7 +19,7 @@ use crate::clock::{Instant, instant, source};
 use crate::core::alarm::driver_sleep::DriverSleep;
 use crate::core::alarm::{Alarm, TimerfdAlarm, TurnAlarm, has_threads};
 use crate::core::lease::{TimerHold, TimerHooks, TimerLease, Turn};
-use crate::core::schedule::DriverWaker;
+use crate::core::turns::DriverWaker;
 use crate::util::panics;
 use crate::wheel::{Tick, Ticks};
 
@@ -123,7 +123,7 @@ impl Driver {
         self.is_a_task = true;
         // A `timerfd` would not reveal that a test has paused the clock.
         if self.alarm == Alarm::Auto && !instant::may_be_paused() {
-            self.timer.schedule().io.begin(runtime);
+            self.timer.turns().io.begin(runtime);
         }
         self
     }
@@ -153,9 +153,9 @@ impl Driver {
 
     /// Reads the clock, and chooses the alarm if that has changed.
     fn prepare(&mut self) -> Clock {
-        let schedule = self.timer.schedule();
+        let turns = self.timer.turns();
         if !self.is_a_task {
-            schedule.replace(|state| &mut state.runtime, instant::runtime_that_may_pause());
+            turns.replace(|state| &mut state.runtime, instant::runtime_that_may_pause());
         }
         let clock = match instant::clock_is_the_systems() {
             true if self.may_have_time && instant::may_be_paused() && panics::may_catch() => Clock::MayBePaused,
@@ -166,12 +166,12 @@ impl Driver {
             // Before the turn: its scan must not find cancelled entries.
             self.timer.publish_removals();
         }
-        let found_io = self.alarm == Alarm::Auto && schedule.io.found();
+        let found_io = self.alarm == Alarm::Auto && turns.io.found();
         if found_io || self.clock != Some(clock) {
             self.alarm = if found_io { Alarm::Timerfd } else { self.alarm };
             self.clock = Some(clock);
             let alarm = self.choose(clock);
-            schedule.replace(|state| &mut state.alarm, alarm);
+            turns.replace(|state| &mut state.alarm, alarm);
         }
         clock
     }
@@ -202,7 +202,7 @@ impl Driver {
     /// Sets the driver's sleep, if it has one, for a turn at `next`.
     fn set_sleep(&mut self, clock: Clock, next: Tick) {
         let Some(sleep) = &mut self.sleep else { return };
-        let at = (next < Tick::MAX).then(|| self.timer.schedule().clock.instant_of(next));
+        let at = (next < Tick::MAX).then(|| self.timer.turns().clock.instant_of(next));
         if self.alarm != Alarm::Tokio && clock == Clock::MayBePaused {
             sleep.set(at.map(Hooks::ahead_of));
         } else if !Hooks::approach(&mut self.approach, sleep, self.timer, next) {
@@ -220,7 +220,7 @@ impl Future for Driver {
         if let (true, Ok(runtime)) = (source::any_is_held(), Handle::try_current()) {
             Hooks::is_on(runtime.id(), timer);
         }
-        timer.schedule().io.note_worker();
+        timer.turns().io.note_worker();
         let driver = DriverWaker { waker: cx.waker().clone(), is_foreign: !this.is_a_task };
         let mut clock = None;
         let next = timer.run_turn(Turn { driver: Some(driver), ..Turn::default() }, || {
@@ -243,7 +243,7 @@ impl Future for Driver {
 impl Drop for Driver {
     fn drop(&mut self) {
         self.timer.close();
-        self.timer.schedule().io.forget();
+        self.timer.turns().io.forget();
     }
 }
 
@@ -259,16 +259,16 @@ impl std::fmt::Debug for Driver {
 impl Wake for FireInline {
     fn wake(self: Arc<Self>) {
         let timer = self.0.lease();
-        let schedule = timer.schedule();
+        let turns = timer.turns();
         let runs = instant::clock_is_the_systems();
         if !runs && Hooks::rang_early(timer) {
             return;
         }
         // Before the turn sets it again. If that fails, only the driver can set it.
-        let is_set = schedule.timerfd().is_some_and(|alarm| alarm.forget(&Waker::from(self.clone())).is_ok());
+        let is_set = turns.timerfd().is_some_and(|alarm| alarm.forget(&Waker::from(self.clone())).is_ok());
         // A paused clock overshoots the deadline by rounding. Fire as of the deadline: no task may see the later time
         // before the tasks of that deadline have run.
-        let (now, next_wake) = (schedule.clock.now(), schedule.next_wake());
+        let (now, next_wake) = (turns.clock.now(), turns.next_wake());
         let deadline = if now - next_wake <= TOKIO_ROUNDS { now.min(next_wake) } else { now };
         let turn = Turn { at: (!runs).then_some(deadline), calls_driver: !runs || !is_set, ..Turn::default() };
         timer.run_turn(turn, || TimerLease::earliest);

@@ -23,10 +23,10 @@ use crate::core::alarm::thread::{self, AlarmHandler};
 use crate::core::capacity::Capacity;
 use crate::core::epoch::{Epoch, Holders};
 use crate::core::helpers;
-use crate::core::schedule::{DriverWaker, Due, Schedule};
 use crate::core::settings::Settings;
 use crate::core::shard::{Shard, ShardLease, WAKES};
 use crate::core::statistics::Snapshot;
+use crate::core::turns::{DriverWaker, Due, Turns};
 use crate::core::wake_list::WakeList;
 use crate::util::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::SeqCst};
 use crate::util::sync::{MODELLED, Mutex, MutexGuard, keep, per_process, unpoisoned};
@@ -55,12 +55,12 @@ const HOLD: usize = 4;
 
 /// The memory of a timer. It is never freed.
 struct Memory {
-    schedule: &'static Schedule,
+    turns: &'static Turns,
     shards: Vec<&'static Shard>,
     capacity: &'static Capacity,
     /// How many of the shards the current timer uses.
     used: AtomicUsize,
-    turns: AtomicU64,
+    turn_count: AtomicU64,
     holders: Holders,
 }
 
@@ -108,11 +108,11 @@ fn free() -> MutexGuard<'static, Free> {
 
 impl Memory {
     fn new(shards: usize) -> &'static Memory {
-        let schedule = keep!(Schedule, Schedule::new());
+        let turns = keep!(Turns, Turns::new());
         let capacity = keep!(Capacity, Capacity::new());
-        let shards = (0..shards).map(|_| keep!(Shard, Shard::new(schedule, capacity))).collect();
-        let (used, turns, holders) = (AtomicUsize::new(0), AtomicU64::new(0), Holders::none());
-        keep!(Memory, Memory { schedule, shards, capacity, used, turns, holders })
+        let shards = (0..shards).map(|_| keep!(Shard, Shard::new(turns, capacity))).collect();
+        let (used, turn_count, holders) = (AtomicUsize::new(0), AtomicU64::new(0), Holders::none());
+        keep!(Memory, Memory { turns, shards, capacity, used, turn_count, holders })
     }
 
     fn lease(&'static self, epoch: Epoch) -> TimerLease {
@@ -124,12 +124,12 @@ impl Memory {
         let timer = self.lease(self.holders.epoch().next());
         self.holders.begin(timer.epoch);
         self.used.store(settings.shards, SeqCst);
-        self.turns.store(0, Relaxed);
+        self.turn_count.store(0, Relaxed);
         Hooks::opens(timer);
         timer.all().iter().for_each(|shard| shard.open(timer.epoch, settings.resolution, wheels_begin));
         // Last: sleeps of an earlier timer check the shards afterwards.
         self.capacity.open(settings.capacity);
-        self.schedule.parker.lock().name = settings.name;
+        self.turns.parker.lock().name = settings.name;
         timer
     }
 }
@@ -166,7 +166,7 @@ impl TimerLease {
     pub(crate) fn try_open(is_driverless: bool, settings: &Settings) -> io::Result<TimerLease> {
         thread::start().or_else(|error| if settings.alarm == Alarm::Tokio { Ok(()) } else { Err(error) })?;
         let timer = TimerLease::make(settings);
-        timer.schedule().open(is_driverless, settings.coalesce);
+        timer.turns().open(is_driverless, settings.coalesce);
         Ok(timer)
     }
 
@@ -178,7 +178,7 @@ impl TimerLease {
         // In models the wheels start far behind, which gives helper threads more to do in a turn.
         let wheels_begin = if MODELLED { Tick::ZERO } else { source::wheels_begin() };
         let timer = free.unwrap_or_else(|| Memory::new(room)).begin(settings, wheels_begin);
-        timer.schedule().set_handler(timer.memory);
+        timer.turns().set_handler(timer.memory);
         timer
     }
 
@@ -188,14 +188,14 @@ impl TimerLease {
         let settings = Settings { coalesce: Ticks(0), ..Settings::with_shards(2) };
         let timer = Memory::new(2).begin(&settings, Tick::ZERO);
         std::mem::forget(timer.hold());
-        timer.schedule().set_handler(handler.unwrap_or(timer.memory));
-        timer.schedule().open(false, Ticks(0));
+        timer.turns().set_handler(handler.unwrap_or(timer.memory));
+        timer.turns().open(false, Ticks(0));
         timer
     }
 
     #[inline]
-    pub(crate) fn schedule(self) -> &'static Schedule {
-        self.memory.schedule
+    pub(crate) fn turns(self) -> &'static Turns {
+        self.memory.turns
     }
 
     /// Whether the timer has not ended.
@@ -225,7 +225,7 @@ impl TimerLease {
         if !self.memory.holders.end(self.epoch) {
             return None;
         }
-        self.schedule().close();
+        self.turns().close();
         let pending = self.all().iter().map(|shard| shard.close()).sum();
         // The thread that ends a timer takes over its initial holder.
         self.let_go();
@@ -247,19 +247,19 @@ impl TimerLease {
     }
 
     pub(crate) fn now(self) -> Tick {
-        self.schedule().clock.now()
+        self.turns().clock.now()
     }
 
     pub(crate) fn name(self) -> Option<&'static str> {
-        self.schedule().parker.lock().name
+        self.turns().parker.lock().name
     }
 
     pub(crate) fn capacity(self) -> Option<usize> {
         self.memory.capacity.most()
     }
 
-    pub(crate) fn turns(self) -> u64 {
-        self.memory.turns.load(Acquire)
+    pub(crate) fn turn_count(self) -> u64 {
+        self.memory.turn_count.load(Acquire)
     }
 
     pub(crate) fn snapshot(self) -> Snapshot {
@@ -277,14 +277,14 @@ impl TimerLease {
     pub(crate) fn shard(self, number: impl FnOnce() -> usize) -> ShardLease {
         let shards = self.all();
         // A clock under a test's control uses one wheel: equal deadlines then fire in the order of registration.
-        let is_alone = shards.len() == 1 || source::any_is_held() && self.schedule().clock.is_shown();
+        let is_alone = shards.len() == 1 || source::any_is_held() && self.turns().clock.is_shown();
         let number = if is_alone { 0 } else { number() };
         ShardLease::new(shards[number % shards.len()], self.epoch)
     }
 
     #[inline]
     pub(crate) fn owns(self, shard: ShardLease) -> bool {
-        shard.is_of(self.schedule(), self.epoch)
+        shard.is_of(self.turns(), self.epoch)
     }
 
     /// From now on, makes the driver notice removals: a paused clock must not jump to removed deadlines, and a replaced
@@ -306,12 +306,12 @@ impl TimerLease {
     /// again. `prepare` is called once the turn has begun; what it returns finds the earliest remaining deadline.
     /// Returns `None` if more timers are due, and otherwise when the next turn begins, if that is known.
     pub(crate) fn run_turn(self, turn: Turn, prepare: impl FnOnce() -> fn(TimerLease) -> Tick) -> Option<Tick> {
-        let Some(mut wakes) = self.schedule().begin_turn(turn.driver, turn.calls_driver) else {
+        let Some(mut wakes) = self.turns().begin_turn(turn.driver, turn.calls_driver) else {
             return Some(Tick::MAX);
         };
         let next = self.scan(turn.at, prepare(), &mut wakes);
         if next.is_none() {
-            self.schedule().interrupt_turn();
+            self.turns().interrupt_turn();
         }
         wakes.wake_all();
         self.close_if_unneeded();
@@ -326,7 +326,7 @@ impl TimerLease {
             let (woken, left) = self.fire_some(now, if at.is_some() { usize::MAX } else { work }, wakes);
             work = left?;
             fired += woken;
-            if let Some(at) = self.schedule().end_turn(now, fired, earliest(self)) {
+            if let Some(at) = self.turns().end_turn(now, fired, earliest(self)) {
                 return Some(at);
             }
         }
@@ -338,7 +338,7 @@ impl TimerLease {
     pub(crate) fn fire_at(self, at: Tick) -> usize {
         // A thread that registers may have read the time before a test moved it. Its deadline is published when it
         // unlocks.
-        if self.schedule().clock.is_shown() {
+        if self.turns().clock.is_shown() {
             self.all().iter().for_each(|shard| drop(shard.lock()));
         }
         self.fire_some(at, usize::MAX, &mut WakeList::default()).0
@@ -347,7 +347,7 @@ impl TimerLease {
     /// Fires entries due at `at`, within the limit of `work`. Returns how many, and the remaining `work` if it fired
     /// all.
     fn fire_some(self, at: Tick, mut work: usize, wakes: &mut WakeList) -> (usize, Option<usize>) {
-        self.memory.turns.fetch_add(1, SeqCst);
+        self.memory.turn_count.fetch_add(1, SeqCst);
         let mut fired = 0;
         // One lock hold per shard and round: a shard with many due entries does not delay the others.
         loop {
@@ -397,7 +397,7 @@ impl TimerHold {
     /// driven, or paused by a test.
     fn help_the_driver(&self) {
         let timer = self.lease();
-        let runtime = timer.schedule().parker.lock().runtime.clone();
+        let runtime = timer.turns().parker.lock().runtime.clone();
         let _entered = runtime.as_ref().map(Handle::enter);
         // On a paused clock nothing is late: the driver was woken, and runs a turn.
         let is_paused = runtime.is_some() && !instant::clock_is_the_systems();
@@ -411,12 +411,12 @@ impl AlarmHandler for Memory {
     }
 
     fn alarm(&'static self) {
-        match self.schedule.alarm() {
+        match self.turns.alarm() {
             Due::Nothing => {}
             Due::Wake(driver) if driver.is_foreign => helpers::send(|| driver.wake()),
             Due::Wake(driver) => {
                 driver.wake();
-                self.schedule.io.check_if_due();
+                self.turns.io.check_if_due();
             }
             Due::Helper => {
                 if let Some(timer) = self.lease(self.holders.epoch()).try_hold() {

@@ -64,7 +64,7 @@ static TIMERS: PerProcess<Mutex<Timers>> = PerProcess::new();
 
 pub(crate) type Timers = HashMap<runtime::Id, Arc<Owner>>;
 
-static OWN: PerProcess<Arc<Owner>> = PerProcess::new();
+static GLOBAL: PerProcess<Arc<Owner>> = PerProcess::new();
 
 #[derive(Clone, Copy)]
 struct Remembered {
@@ -91,9 +91,9 @@ pub(crate) fn owner() -> Result<Arc<Owner>, Error> {
 
 /// The process's own timer, for use outside any runtime.
 /// Panics if this is the first timer of the process and the system refuses to start a thread.
-pub(crate) fn own() -> &'static Arc<Owner> {
+pub(crate) fn global() -> &'static Arc<Owner> {
     assert!(has_threads(), "this platform has no threads: timers need a tokio runtime");
-    OWN.get(|_| {
+    GLOBAL.get(|_| {
         let shards = thread::available_parallelism().map_or(1, usize::from);
         Owner::new(TimerLease::open(true, &Settings::with_shards(shards)), true)
     })
@@ -110,15 +110,15 @@ pub(crate) fn shard_if_held() -> Option<ShardLease> {
 /// The shard for this thread's sleeps: of the current runtime's timer, or without one, of the process's own.
 #[cold]
 fn shard() -> ShardLease {
-    shard_of_runtime().unwrap_or_else(|_| own_shard())
+    shard_of_runtime().unwrap_or_else(|_| global_shard())
 }
 
-pub(crate) fn own_shard() -> ShardLease {
-    shard_of(own().timer())
+pub(crate) fn global_shard() -> ShardLease {
+    shard_of(global().timer())
 }
 
-pub(crate) fn is_own(shard: ShardLease) -> bool {
-    own().timer().owns(shard)
+pub(crate) fn is_global(shard: ShardLease) -> bool {
+    global().timer().owns(shard)
 }
 
 /// This thread's shard of the current runtime's timer. Fails outside a runtime, and in one that has ended.
@@ -215,7 +215,7 @@ fn probe(runtime: &Handle, timer: TimerLease) {
     if is_worker && !source::any_is_held() {
         let id = runtime.id();
         spawn(runtime, "hairspring probe", async move {
-            timer.schedule().io.note_worker();
+            timer.turns().io.note_worker();
             mark(id, timer);
         });
     }

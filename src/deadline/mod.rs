@@ -28,7 +28,7 @@ use std::{error, fmt, io};
 
 use pin_project::pin_project;
 
-use crate::clock::instant::FAR;
+use crate::clock::instant::FAR_FUTURE;
 use crate::clock::{self, Instant};
 use crate::future::{Timeout, sleep_until};
 use crate::util::error::Elapsed;
@@ -104,7 +104,7 @@ impl Deadline {
     #[must_use]
     #[track_caller]
     pub fn after(duration: Duration) -> Deadline {
-        Deadline::at(Instant::now() + duration.min(FAR))
+        Deadline::at(Instant::now() + duration.min(FAR_FUTURE))
     }
 
     /// Returns the deadline at `instant`, which may be in the past.
@@ -285,7 +285,7 @@ impl Add<Duration> for Deadline {
     type Output = Deadline;
 
     fn add(self, duration: Duration) -> Deadline {
-        Deadline { at: self.at.map(|at| at + duration.min(FAR)), ..self }
+        Deadline { at: self.at.map(|at| at + duration.min(FAR_FUTURE)), ..self }
     }
 }
 
@@ -482,7 +482,7 @@ const UNITS: [(char, Duration); 6] = [
 
 /// The largest number of digits in the header, and the largest number with that many digits.
 const DIGITS: usize = 8;
-const MOST: u128 = 99_999_999;
+const MAX_COUNT: u128 = 99_999_999;
 
 impl Deadline {
     /// Returns the remaining time as the value of gRPC's header `grpc-timeout`: at most 8 digits and a unit.
@@ -504,7 +504,7 @@ impl Deadline {
     pub fn to_grpc_timeout(self) -> String {
         let remaining = self.remaining().as_nanos().max(1);
         let counts = UNITS.map(|(unit, length)| (remaining / length.as_nanos(), unit));
-        let (count, unit) = counts.into_iter().find(|(count, _)| *count <= MOST).unwrap_or((MOST, 'H'));
+        let (count, unit) = counts.into_iter().find(|(count, _)| *count <= MAX_COUNT).unwrap_or((MAX_COUNT, 'H'));
         format!("{count}{unit}")
     }
 

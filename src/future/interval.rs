@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use futures_core::Stream;
 
-use crate::clock::instant::FAR;
+use crate::clock::instant::FAR_FUTURE;
 use crate::clock::jumping::duration_of_nanos;
 use crate::clock::{self, Instant};
 use crate::future::delay::Delay;
@@ -217,7 +217,7 @@ impl<S: Delay<Time: Add<Duration, Output = S::Time>>> Interval<S> {
             let late = self.delay.late();
             self.missed = u64::try_from(late.as_nanos() / self.period.as_nanos()).unwrap_or(u64::MAX);
             let pause = self.missed_tick_behavior.pause(late, self.period);
-            self.delay.reset_at(scheduled + pause.min(FAR));
+            self.delay.reset_at(scheduled + pause.min(FAR_FUTURE));
         }
         Poll::Ready(self.delay.outcome(elapsed.map(|()| scheduled)))
     }
@@ -297,7 +297,7 @@ impl<S: Delay<Time: Add<Duration, Output = S::Time>>> Interval<S> {
     /// # }
     /// ```
     pub fn reset_after(&mut self, after: Duration) {
-        self.reset_at(self.delay.now() + after.min(FAR));
+        self.reset_at(self.delay.now() + after.min(FAR_FUTURE));
     }
 
     /// Schedules the next tick at `deadline`, and later ticks every period after that. Ticks missed before the call are

@@ -135,22 +135,22 @@ pub struct Sleep {
     shard: Option<&'static Shard>,
     /// The entry in that shard, while this waits.
     key: Key,
-    marks: Marks,
+    flags: Flags,
     spans: Spans,
 }
 
 /// The rest of the state in one word, which keeps a sleep at 40 bytes. From the lowest bits up: the epoch of its timer,
 /// the [`TimerKind`] of its owner, whether this was polled or reset, whether the caller chose the timer, and the stage.
 #[derive(Clone, Copy)]
-struct Marks(u32);
+struct Flags(u32);
 
-impl Marks {
+impl Flags {
     const EPOCH: u32 = (1 << Epoch::BITS) - 1;
     const KIND: u32 = 7 << Epoch::BITS;
     /// Whether this was polled or reset. From then on, `is_elapsed` goes by the clock.
     const BEGUN: u32 = 1 << 28;
     const CHOSEN: u32 = 1 << 29;
-    const STAGE: u32 = Marks::WAITING | Marks::DONE;
+    const STAGE: u32 = Flags::WAITING | Flags::DONE;
 
     /// Stage: not registered.
     const IDLE: u32 = 0;
@@ -160,11 +160,11 @@ impl Marks {
     const DONE: u32 = 1 << 31;
 
     fn epoch(self) -> Epoch {
-        Epoch(self.0 & Marks::EPOCH)
+        Epoch(self.0 & Flags::EPOCH)
     }
 
     fn kind(self) -> TimerKind {
-        match (self.0 & Marks::KIND) >> Epoch::BITS {
+        match (self.0 & Flags::KIND) >> Epoch::BITS {
             0 => TimerKind::Sleep,
             1 => TimerKind::Timeout,
             2 => TimerKind::Interval,
@@ -177,8 +177,8 @@ impl Marks {
         self.0 & mark != 0
     }
 
-    fn with(self, place: u32, value: u32) -> Marks {
-        Marks(self.0 & !place | value)
+    fn with(self, mask: u32, value: u32) -> Flags {
+        Flags(self.0 & !mask | value)
     }
 }
 
@@ -197,7 +197,7 @@ impl Sleep {
     pub(crate) fn on(timer: ShardLease, deadline: Tick) -> Sleep {
         timer.join();
         let mut sleep = Sleep::at(Some(timer), deadline);
-        sleep.marks.0 |= Marks::CHOSEN;
+        sleep.flags.0 |= Flags::CHOSEN;
         sleep
     }
 
@@ -207,9 +207,9 @@ impl Sleep {
         let spans = Spans::new("Sleep", || timer.and_then(ShardLease::name));
         let now = || timer.map_or_else(clock::now, ShardLease::now);
         let spans = spans.operation("Sleep::new_timeout", deadline, now);
-        let marks = Marks((TimerKind::Sleep as u32) << Epoch::BITS | timer.map_or(0, |timer| timer.epoch().0));
+        let flags = Flags((TimerKind::Sleep as u32) << Epoch::BITS | timer.map_or(0, |timer| timer.epoch().0));
         let shard = timer.map(ShardLease::shard);
-        Sleep { deadline, made: Location::caller(), shard, key: Key::numbered(0), marks, spans }
+        Sleep { deadline, made: Location::caller(), shard, key: Key::numbered(0), flags, spans }
     }
 
     /// The same sleep, attributed to the line of user code that created its owner.
@@ -221,18 +221,18 @@ impl Sleep {
     /// The same sleep, as part of another item.
     #[inline]
     pub(crate) fn of(mut self, kind: TimerKind) -> Sleep {
-        self.marks = self.marks.with(Marks::KIND, (kind as u32) << Epoch::BITS);
+        self.flags = self.flags.with(Flags::KIND, (kind as u32) << Epoch::BITS);
         self
     }
 
     #[inline]
     fn timer(&self) -> Option<ShardLease> {
-        self.shard.map(|shard| ShardLease::new(shard, self.marks.epoch()))
+        self.shard.map(|shard| ShardLease::new(shard, self.flags.epoch()))
     }
 
     #[inline]
     fn set_stage(&mut self, stage: u32) {
-        self.marks = self.marks.with(Marks::STAGE, stage);
+        self.flags = self.flags.with(Flags::STAGE, stage);
     }
 
     /// The shard in which this is registered, and its key there.
@@ -269,7 +269,7 @@ impl Sleep {
     /// Whether this is registered, or was when it last changed.
     #[inline]
     pub(crate) fn is_registered(&self) -> bool {
-        self.marks.has(Marks::WAITING)
+        self.flags.has(Flags::WAITING)
     }
 
     /// Returns whether the deadline has passed, whether or not this was polled since. As in tokio, that counts only once
@@ -297,12 +297,12 @@ impl Sleep {
     pub fn is_elapsed(&self) -> bool {
         let has_come = || self.has_come(self.deadline);
         let is_over = || self.timer().map_or_else(has_come, |timer| timer.is_over(self.deadline));
-        self.marks.has(Marks::DONE) || self.has_begun() && is_over()
+        self.flags.has(Flags::DONE) || self.has_begun() && is_over()
     }
 
     /// Whether this was polled or reset.
     pub(crate) fn has_begun(&self) -> bool {
-        self.marks.has(Marks::BEGUN)
+        self.flags.has(Flags::BEGUN)
     }
 
     /// Sets a new deadline, in any state: waiting, never polled, or completed.
@@ -365,12 +365,12 @@ impl Sleep {
             }
         }
         self.reset_idle(deadline);
-        self.marks.0 |= Marks::BEGUN;
+        self.flags.0 |= Flags::BEGUN;
     }
 
     /// Sets a new deadline without registering it.
     pub(crate) fn reset_idle(&mut self, deadline: Tick) {
-        self.leave(Marks::IDLE);
+        self.leave(Flags::IDLE);
         self.set_deadline(deadline);
     }
 
@@ -406,7 +406,7 @@ impl Sleep {
             ready!(coop::poll_proceed(cx)).made_progress();
         }
         if elapsed.is_ok() {
-            self.set_stage(Marks::DONE);
+            self.set_stage(Flags::DONE);
         }
         Poll::Ready(elapsed)
     }
@@ -415,9 +415,9 @@ impl Sleep {
     fn poll_stage(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         // Moved out during the poll, which borrows the sleep.
         let spans = mem::take(&mut self.spans);
-        let elapsed = spans.poll("poll_elapsed", || match self.marks {
-            marks if marks.has(Marks::WAITING) => self.poll_waiting(cx),
-            marks if marks.has(Marks::DONE) => Poll::Ready(Ok(())),
+        let elapsed = spans.poll("poll_elapsed", || match self.flags {
+            flags if flags.has(Flags::WAITING) => self.poll_waiting(cx),
+            flags if flags.has(Flags::DONE) => Poll::Ready(Ok(())),
             _ => self.poll_idle(cx),
         });
         self.spans = spans;
@@ -429,20 +429,20 @@ impl Sleep {
     fn poll_waiting(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         let ((lease, key), deadline) = (self.entry().expect("it waits on a timer"), self.deadline);
         if lease.is_over(deadline) {
-            self.leave(Marks::DONE);
+            self.leave(Flags::DONE);
             return Poll::Ready(Ok(()));
         }
         if lease.set_waker(key, cx.waker()) {
             return Poll::Pending;
         }
         // It fired by another clock than this poll's, or just now, or its timer ended: check again.
-        self.leave(Marks::IDLE);
+        self.leave(Flags::IDLE);
         self.poll_idle(cx)
     }
 
     #[inline]
     fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        let timer = if self.marks.has(Marks::CHOSEN) {
+        let timer = if self.flags.has(Flags::CHOSEN) {
             self.timer().expect("it was chosen")
         } else {
             match registry::shard_of_runtime() {
@@ -459,19 +459,19 @@ impl Sleep {
     fn poll_without_runtime(&mut self, error: Error, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         let last = self.timer();
         if error.is_no_runtime() {
-            return self.register(last.unwrap_or_else(registry::own_shard), cx);
+            return self.register(last.unwrap_or_else(registry::global_shard), cx);
         }
-        let again = self.has_begun() && last.is_some_and(registry::is_own);
-        self.marks.0 |= Marks::BEGUN;
+        let again = self.has_begun() && last.is_some_and(registry::is_global);
+        self.flags.0 |= Flags::BEGUN;
         if self.has_come(self.deadline) {
             return Poll::Ready(Ok(()));
         }
         if again || !registry::runs_tasks() {
             return Poll::Ready(Err(error));
         }
-        let own = registry::own_shard();
-        match own.insert(clock::later(own.now(), LAST_WAIT).min(self.deadline), cx.waker().clone()) {
-            Ok(key) => self.wait_on(own, key),
+        let global = registry::global_shard();
+        match global.insert(clock::later(global.now(), LAST_WAIT).min(self.deadline), cx.waker().clone()) {
+            Ok(key) => self.wait_on(global, key),
             Err(_) => Poll::Ready(Err(error)),
         }
     }
@@ -484,7 +484,7 @@ impl Sleep {
         }
         match timer.insert(self.deadline, cx.waker().clone()) {
             Ok(key) => self.wait_on(timer, key),
-            Err(InsertError::Closed) if !self.marks.has(Marks::CHOSEN) => self.poll_anew(cx),
+            Err(InsertError::Closed) if !self.flags.has(Flags::CHOSEN) => self.poll_anew(cx),
             Err(refusal) => self.refused(timer, &refusal),
         }
     }
@@ -493,23 +493,23 @@ impl Sleep {
     #[cold]
     fn poll_anew(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         self.shard = None;
-        self.marks.0 |= Marks::BEGUN;
+        self.flags.0 |= Flags::BEGUN;
         cx.waker().wake_by_ref();
         Poll::Pending
     }
 
     #[inline]
     fn wait_on(&mut self, timer: ShardLease, key: Key) -> Poll<Result<(), Error>> {
-        Hooks::begins_to_wait(timer.address(), key, self.made, self.marks.kind());
+        Hooks::begins_to_wait(timer.address(), key, self.made, self.flags.kind());
         self.shard = Some(timer.shard());
         self.key = key;
-        self.marks = self.marks.with(Marks::EPOCH | Marks::STAGE, timer.epoch().0 | Marks::WAITING | Marks::BEGUN);
+        self.flags = self.flags.with(Flags::EPOCH | Flags::STAGE, timer.epoch().0 | Flags::WAITING | Flags::BEGUN);
         Poll::Pending
     }
 
     #[cold]
     fn refused(&mut self, timer: ShardLease, refusal: &InsertError) -> Poll<Result<(), Error>> {
-        self.marks.0 |= Marks::BEGUN;
+        self.flags.0 |= Flags::BEGUN;
         match *refusal {
             _ if timer.is_over(self.deadline) => Poll::Ready(Ok(())),
             InsertError::AlreadyDue => Poll::Ready(Ok(())),
@@ -537,7 +537,7 @@ impl Sleep {
     #[cold]
     #[inline(never)]
     pub(crate) fn panic_with(&self, error: Error) -> ! {
-        let (what, instead) = match self.marks.kind() {
+        let (what, instead) = match self.flags.kind() {
             TimerKind::Sleep => ("sleep", "; to get an error instead, use `Timer::try_sleep` or `Try::from`"),
             TimerKind::Timeout => ("timeout", "; to get an error instead, use `Timer::try_timeout`"),
             TimerKind::Interval => ("interval", "; to get an error instead, use `Timer::try_interval`"),
@@ -564,7 +564,7 @@ impl Drop for Sleep {
     #[inline]
     fn drop(&mut self) {
         self.cancel();
-        if self.marks.has(Marks::CHOSEN) {
+        if self.flags.has(Flags::CHOSEN) {
             // If this was the last to use the timer, it ends.
             self.timer().expect("it was chosen").leave();
         }
@@ -573,9 +573,9 @@ impl Drop for Sleep {
 
 impl fmt::Debug for Sleep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let stage = match self.marks {
+        let stage = match self.flags {
             _ if self.is_elapsed() => "elapsed",
-            marks if marks.has(Marks::WAITING) => "waiting",
+            flags if flags.has(Flags::WAITING) => "waiting",
             _ => "idle",
         };
         f.debug_struct("Sleep").field("deadline", &self.deadline()).field("stage", &stage).finish_non_exhaustive()

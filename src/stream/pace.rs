@@ -22,7 +22,7 @@ use crate::wheel::Tick;
 const AT_ONCE: usize = 128;
 
 /// The maximum number of items to reserve room for.
-const ROOM: usize = 1024;
+const MAX_PREALLOCATED: usize = 1024;
 
 /// The stream that [`StreamExt::throttle`](super::StreamExt::throttle) returns.
 ///
@@ -244,7 +244,7 @@ impl<S: Stream> Stream for ChunksTimeout<S> {
             };
             if this.items.is_empty() {
                 this.delay.reset_idle(clock::later(this.delay.now(), *this.duration));
-                this.items.reserve_exact(ROOM.min(*this.max_size));
+                this.items.reserve_exact(MAX_PREALLOCATED.min(*this.max_size));
             }
             this.items.push(item);
             taken += 1;

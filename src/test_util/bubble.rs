@@ -38,7 +38,7 @@ const SEED: &str = "HAIRSPRING_SEED";
 /// How long nothing may run in a bubble until it is given up.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// The same if blocking work is invisible: the bubble may be waiting for it.
-const PATIENCE_IN_THE_DARK: Duration = Duration::from_secs(30);
+const PATIENCE_WITHOUT_HOOKS: Duration = Duration::from_secs(30);
 
 /// The number of tasks between tokio's checks of timers, sockets and the root future. The default is 61.
 const EVENT_INTERVALS: [u32; 6] = [1, 2, 3, 7, 19, 61];
@@ -341,7 +341,7 @@ impl Bubble {
     ) -> Result<F::Output, String> {
         let runtime = Handle::current();
         let watch = Watch::of(&runtime);
-        let default = if threads.is_some() { PATIENCE } else { PATIENCE_IN_THE_DARK };
+        let default = if threads.is_some() { PATIENCE } else { PATIENCE_WITHOUT_HOOKS };
         let own = poll_fn(|cx| Poll::Ready(OwnRuntime::new(cx.waker().clone(), threads.clone()))).await;
         let own = watch.own.get_or_init(|| Arc::new(own));
         if !pause::is_paused() {

@@ -107,7 +107,7 @@ impl DriverHooks for Hooks {
     /// tokio's alarm has fired for a timer whose clock is paused. If it fired before the deadline, corrects the fraction of
     /// the clock and returns `true`.
     fn rang_early(timer: TimerLease) -> bool {
-        let (now, next_wake) = (clock::now(), timer.schedule().next_wake());
+        let (now, next_wake) = (clock::now(), timer.turns().next_wake());
         let is_early = now < next_wake && next_wake < Tick::MAX && instant::is_paused();
         if is_early {
             let left = (timer.first_deadline() - now).0;
@@ -116,7 +116,7 @@ impl DriverHooks for Hooks {
             if left > STEP && left < Tick::MAX.0 / 2 && is_idle {
                 move_by(Ticks(left % STEP));
             }
-            timer.schedule().wake_driver();
+            timer.turns().wake_driver();
         }
         is_early
     }
@@ -195,7 +195,7 @@ impl Action for TakeStep {
         if acted {
             *no_alarm = None;
             if watch.claims.any(Claim::NoAlarm) {
-                timer.schedule().wake_driver();
+                timer.turns().wake_driver();
             }
         }
         acted
@@ -214,7 +214,7 @@ pub(super) fn move_to_next(target: Tick) -> bool {
         }
         move_by(next - clock::now());
         if timer.fire_at(next) > 0 {
-            timer.schedule().wake_driver();
+            timer.turns().wake_driver();
             return true;
         }
     }
@@ -222,7 +222,7 @@ pub(super) fn move_to_next(target: Tick) -> bool {
 
 /// Moves the clock, and lets other tasks run.
 pub(super) async fn move_to(target: Tick) {
-    look_at_the_clock();
+    read_clock();
     tokio::time::advance(instant_of(target) - Instant::now()).await;
 }
 
@@ -233,14 +233,14 @@ fn move_by(by: Ticks) {
 }
 
 /// Wakes the driver to read its clock.
-pub(super) fn look_at_the_clock() {
-    timer().inspect(|held| held.lease().schedule().wake_driver());
+pub(super) fn read_clock() {
+    timer().inspect(|held| held.lease().turns().wake_driver());
 }
 
 /// The timer of the current runtime, if it has one that follows tokio's clock.
 fn timer() -> Option<TimerHold> {
     let runtime = Handle::try_current().ok()?;
-    held::existing(runtime.id()).filter(|held| !held.lease().schedule().clock.is_shown())
+    held::existing(runtime.id()).filter(|held| !held.lease().turns().clock.is_shown())
 }
 
 #[cfg(test)]

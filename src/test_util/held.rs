@@ -8,23 +8,23 @@ use std::task::Waker;
 
 use tokio::runtime::{self, Handle};
 
-use crate::clock::source::{BEGIN, Course, RUNS, system_now};
+use crate::clock::source::{BEGIN, Offset, RUNS, system_now};
 use crate::core::alarm::thread::BookingId;
 use crate::core::lease::{TimerHold, TimerLease};
 use crate::core::registry;
-use crate::core::schedule::Schedule;
 use crate::core::shard::Shard;
+use crate::core::turns::Turns;
 use crate::util::sync::atomic::Ordering::SeqCst;
 use crate::util::sync::{per_process, unpoisoned};
 use crate::wheel::{Tick, Ticks, Wheel};
 
 per_process! {
-    fn schedules() -> &'static Mutex<BTreeMap<BookingId, &'static Schedule>> = |_| Mutex::default();
+    fn all_turns() -> &'static Mutex<BTreeMap<BookingId, &'static Turns>> = |_| Mutex::default();
 }
 
 pub(super) fn opens(timer: TimerLease) {
     timer.leave_nothing_to_chance();
-    unpoisoned(schedules().lock()).insert(timer.schedule().id, timer.schedule());
+    unpoisoned(all_turns().lock()).insert(timer.turns().id, timer.turns());
 }
 
 /// A runtime's timer, if it already has one. Held, because the runtime may end while one of our threads uses it.
@@ -38,24 +38,23 @@ pub(super) fn wake_drivers_on(runtime: &Handle) {
     let elsewhere: HashSet<BookingId> = registry::timers()
         .iter()
         .filter(|(on, owner)| **on != runtime.id() && owner.timer().serves())
-        .map(|(_, owner)| owner.timer().schedule().id)
+        .map(|(_, owner)| owner.timer().turns().id)
         .collect();
-    let may_be_here = |schedule: &Schedule| {
-        !elsewhere.contains(&schedule.id)
-            && schedule.parker.lock().runtime.as_ref().is_none_or(|on| on.id() == runtime.id())
+    let may_be_here = |turns: &Turns| {
+        !elsewhere.contains(&turns.id) && turns.parker.lock().runtime.as_ref().is_none_or(|on| on.id() == runtime.id())
     };
-    let all = unpoisoned(schedules().lock()).clone();
-    all.values().filter(|schedule| may_be_here(schedule)).for_each(|schedule| schedule.wake_driver());
+    let all = unpoisoned(all_turns().lock()).clone();
+    all.values().filter(|turns| may_be_here(turns)).for_each(|turns| turns.wake_driver());
 }
 
-impl Course {
-    pub(crate) fn from(now: Tick) -> Course {
+impl Offset {
+    pub(crate) fn from(now: Tick) -> Offset {
         let begin = *BEGIN;
-        Course(Tick(now.0.saturating_sub((system_now() - begin).0)))
+        Offset(Tick(now.0.saturating_sub((system_now() - begin).0)))
     }
 }
 
-impl Schedule {
+impl Turns {
     /// Opens a timer whose time a test controls, starting at `now`.
     pub(crate) fn open_shown(&self, now: Tick) {
         self.clock.shown.store(now.0, SeqCst);
@@ -73,10 +72,10 @@ impl Schedule {
     }
 
     /// From now on the clock runs. Let the driver [turn](Self::turn_again) then: this wakes nobody.
-    pub(crate) fn run(&self, course: Course) {
+    pub(crate) fn run(&self, offset: Offset) {
         let plan = self.parker.lock();
         if !plan.is_closed() {
-            self.clock.course.store(course.0.0, SeqCst);
+            self.clock.offset.store(offset.0.0, SeqCst);
             self.clock.shown.store(RUNS, SeqCst);
         }
     }
@@ -103,18 +102,18 @@ mod tests {
     use crate::wheel::Ticks;
 
     #[test]
-    fn a_course_never_goes_back_and_ends_where_time_does() {
+    fn an_offset_clock_never_goes_back_and_ends_where_time_does() {
         let system = system_now();
         let behind = Tick(system.0 - 1_000_000_000);
         for from in [behind, system, system + Ticks(1), Tick(u64::MAX / 2), Tick(LAST.0 - 1), LAST] {
-            let course = Course::from(from);
+            let offset = Offset::from(from);
             let (mut last, before) = (from, system_now());
             for _ in 0..1_000 {
-                let now = course.now();
+                let now = offset.now();
                 assert!(last <= now && now <= LAST, "{now:?} after {last:?}, from {from:?}");
                 last = now;
             }
-            let system = course.system_tick(last);
+            let system = offset.system_tick(last);
             assert!(before <= system_now() && system <= system_now(), "{system:?}");
         }
     }

@@ -85,7 +85,7 @@ impl State {
     fn show(&mut self, tick: Tick) {
         self.now = self.now.max(tick);
         for timer in self.timers.iter().map(TimerHold::lease).filter(|timer| timer.serves()) {
-            timer.schedule().clock.shown.fetch_max(tick.0, SeqCst);
+            timer.turns().clock.shown.fetch_max(tick.0, SeqCst);
         }
     }
 
@@ -249,7 +249,7 @@ impl ManualClock {
         }
         // Hold it first: no other timer can then get its memory.
         let Some(held) = timer.try_hold() else { return };
-        if timer.schedule().show(state.now) {
+        if timer.turns().show(state.now) {
             timer.publish_removals();
             state.timers.push(held);
         }
@@ -322,7 +322,7 @@ impl TestClock for ManualClock {
     fn open(&self, settings: &Settings) -> TimerLease {
         let mut state = self.state();
         let timer = TimerLease::make(settings);
-        timer.schedule().open_shown(state.now);
+        timer.turns().open_shown(state.now);
         timer.publish_removals();
         state.timers.push(timer.hold());
         timer

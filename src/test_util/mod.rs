@@ -217,7 +217,7 @@ pub fn resume() {
     pause::check();
     if !pause::resume() {
         tokio::time::resume();
-        by_tokio::look_at_the_clock();
+        by_tokio::read_clock();
     }
 }
 

@@ -16,11 +16,11 @@ use tokio::runtime::{self, Handle, RuntimeFlavor};
 
 use crate::clock::hooks::Hooks;
 use crate::clock::instant::ClockHooks;
-use crate::clock::source::{Course, any_is_held, one_is_held};
+use crate::clock::source::{Offset, any_is_held, one_is_held};
 use crate::clock::{self, Instant, instant};
 use crate::core::lease::{TimerHooks, TimerLease};
 use crate::core::registry;
-use crate::core::schedule::Schedule;
+use crate::core::turns::Turns;
 use crate::test_util::idle::{Time, Watch};
 use crate::test_util::manual::ManualClock;
 use crate::test_util::{auto_advance, by_tokio, held};
@@ -62,7 +62,7 @@ pub fn pause_with_grace(grace: Duration) {
         tokio::time::pause();
         // From now on no thread relies on its cached timer, which may belong to an outer runtime.
         one_is_held();
-        by_tokio::look_at_the_clock();
+        by_tokio::read_clock();
         return;
     }
     // Before taking the lock: this is slow, and others read the time.
@@ -77,7 +77,7 @@ pub fn pause_with_grace(grace: Duration) {
         if let Ok(owner) = owner {
             clock.adopt(owner.timer());
         }
-        clock.start_at(if let Some(Time::Runs(course)) = *time { course.now() } else { clock::tokios_now() });
+        clock.start_at(if let Some(Time::Runs(offset)) = *time { offset.now() } else { clock::tokios_now() });
         *time = Some(Time::Paused(clock));
     }
     drop(time);
@@ -93,14 +93,14 @@ pub(crate) fn resume() -> bool {
     let mut time = watch.time_to_change();
     let Some(Time::Paused(clock)) = &*time else { return false };
     let (now, timers) = clock.release();
-    let course = Course::from(now);
-    let schedules = || timers.iter().map(|held| held.lease().schedule());
+    let offset = Offset::from(now);
+    let all_turns = || timers.iter().map(|held| held.lease().turns());
     // Under the lock: the next pause takes over these timers.
-    schedules().for_each(|schedule| schedule.run(course));
-    let before = time.replace(Time::Runs(course));
+    all_turns().for_each(|turns| turns.run(offset));
+    let before = time.replace(Time::Runs(offset));
     drop(time);
     drop(before);
-    schedules().for_each(Schedule::turn_again);
+    all_turns().for_each(Turns::turn_again);
     true
 }
 
@@ -118,7 +118,7 @@ impl ClockHooks for Hooks {
         let time = watch.as_deref().map(Watch::time);
         let now = match time.as_deref() {
             Some(Some(Time::Paused(clock))) => clock.tick(),
-            Some(Some(Time::Runs(course))) => course.now(),
+            Some(Some(Time::Runs(offset))) => offset.now(),
             _ => return None,
         };
         Some(clock::instant_of(now).into_std())
@@ -201,7 +201,7 @@ mod tests {
                 }
                 pause_with_grace(Duration::ZERO);
             });
-            assert!(timer.schedule().clock.is_shown());
+            assert!(timer.turns().clock.is_shown());
         }
     }
 

@@ -169,7 +169,7 @@ pub fn pending() -> Vec<Pending> {
         return clock.waiting();
     }
     let Some(held) = held::existing(runtime.id()) else { return Vec::new() };
-    of(iter::once(held.lease()), held.lease().schedule().clock.now())
+    of(iter::once(held.lease()), held.lease().turns().clock.now())
 }
 
 /// Returns a guard that fails the test if a timer of the current runtime still waits when it is dropped. It panics with

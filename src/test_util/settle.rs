@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
-use crate::clock::instant::{self, FAR};
+use crate::clock::instant::{self, FAR_FUTURE};
 use crate::clock::source::LAST;
 use crate::clock::{self, duration_of};
 use crate::test_util::by_tokio;
@@ -125,7 +125,7 @@ pub fn advance_and_settle(duration: Duration) -> impl Future<Output = ()> {
 
 /// Advances the paused clock of the current runtime from deadline to deadline. With `settle`, settles at each.
 pub(super) async fn move_by(duration: Duration, settle: Option<&Settle>) {
-    let duration = duration.min(FAR);
+    let duration = duration.min(FAR_FUTURE);
     let clock = Watch::clock_here();
     let target = clock.as_ref().map_or_else(|| clock::after(duration).min(LAST), |clock| clock.after(duration));
     let _hold = clock.as_ref().map(ManualClock::hold);

@@ -103,7 +103,7 @@ impl<A: Action> WhenIdle<A> {
             };
             if may_look && rests_since.elapsed() >= grace {
                 // No other thread checks until this has acted and woken the tasks of timers that fired.
-                let is_idle = look(&watch, self.held.is_some(), &mut no_alarm);
+                let is_idle = read_idle(&watch, self.held.is_some(), &mut no_alarm);
                 if is_idle.is_none() {
                     self.action.was_not_idle(&watch);
                 } else if self.action.act(&watch, &mut no_alarm) {
@@ -128,7 +128,11 @@ impl<A: Action> WhenIdle<A> {
 
 /// Whether the runtime is idle. While we hold a clock that tokio has paused, tokio parks in real time until its next
 /// timer, so none of our alarms may be set.
-fn look<'watch>(watch: &'watch Arc<Watch>, is_held: bool, no_alarm: &mut Option<Claimed>) -> Option<IsIdle<'watch>> {
+fn read_idle<'watch>(
+    watch: &'watch Arc<Watch>,
+    is_held: bool,
+    no_alarm: &mut Option<Claimed>,
+) -> Option<IsIdle<'watch>> {
     if is_held && no_alarm.is_none() {
         // This wakes the drivers, and the runtime is idle again after that.
         *no_alarm = Some(watch.claim(Claim::NoAlarm));

@@ -104,7 +104,7 @@ impl Timer {
     /// ```
     #[must_use]
     pub fn current() -> Timer {
-        Timer::try_current().unwrap_or_else(|_| Timer::of(registry::own().clone()))
+        Timer::try_current().unwrap_or_else(|_| Timer::of(registry::global().clone()))
     }
 
     /// Returns the timer of the current runtime.
@@ -272,7 +272,7 @@ impl Metrics {
     pub(crate) fn of(timer: TimerLease) -> Self {
         Metrics {
             snapshot: Box::new(timer.snapshot()),
-            turns: timer.turns(),
+            turns: timer.turn_count(),
             next: if timer.serves() { timer.earliest() } else { Tick::MAX },
             elapsed: timer.now(),
         }

@@ -97,7 +97,7 @@ use std::fmt;
 
 use lists::Lists;
 use slots::{AHEADS, Place, ROWS};
-use spread::OFTEN;
+use spread::SPREAD_INTERVAL;
 use store::{Cell, Cells};
 
 pub use tick::{Tick, Ticks};
@@ -145,7 +145,7 @@ pub struct Wheel<T> {
 }
 
 impl<T> Wheel<T> {
-    pub(crate) const MOST: usize = Cells::<T>::MOST;
+    pub(crate) const MAX_LEN: usize = Cells::<T>::MAX_LEN;
 
     /// Creates an empty wheel whose time starts at tick 0.
     ///
@@ -321,7 +321,7 @@ impl<T> Wheel<T> {
         self.len += 1;
         self.inserted += 1;
         // Spreads the work on crowded slots over inserts.
-        if self.inserted % OFTEN == 0 {
+        if self.inserted % SPREAD_INTERVAL == 0 {
             self.spread_some();
         }
         key

@@ -19,9 +19,9 @@ use super::{Tick, Wheel};
 /// How many blocks are spread at one point in time; this takes about a tenth of a millisecond.
 const AT_A_TIME: u32 = 128;
 
-/// How many blocks are spread by one insert in [`OFTEN`]: twice as many entries as were inserted in between.
+/// How many blocks are spread by one insert in [`SPREAD_INTERVAL`]: twice as many entries as were inserted in between.
 const BLOCKS: u32 = 4;
-pub(super) const OFTEN: u64 = 64;
+pub(super) const SPREAD_INTERVAL: u64 = 64;
 
 /// A slot that has more unordered entries than this is spread.
 const CROWDED: usize = 256;

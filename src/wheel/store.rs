@@ -100,7 +100,7 @@ pub(super) struct Pages<T, const PAGE: usize> {
 
 impl<T, const PAGE: usize> Pages<T, PAGE> {
     /// The maximum number of cells. The page that would contain `NIL` is not used.
-    pub(super) const MOST: usize = (NIL as usize / PAGE) * PAGE;
+    pub(super) const MAX_LEN: usize = (NIL as usize / PAGE) * PAGE;
 
     pub(super) fn new() -> Self {
         Pages { table: Vec::new(), open: BinaryHeap::new(), current: 0 }
@@ -179,7 +179,7 @@ impl<T, const PAGE: usize> Pages<T, PAGE> {
 
     fn push_page(&mut self) -> usize {
         let page = self.table.len();
-        assert!((page + 1) * PAGE <= Self::MOST, "a wheel holds at most {} entries", Self::MOST);
+        assert!((page + 1) * PAGE <= Self::MAX_LEN, "a wheel holds at most {} entries", Self::MAX_LEN);
         self.table.push(Page::new());
         // Pages still listed were released.
         self.open.clear();
@@ -387,7 +387,7 @@ mod tests {
     #[test]
     fn there_is_room_for_all_indices_but_those_of_one_page() {
         assert_eq!(Pages::new().capacity(), 0);
-        assert_eq!(Pages::MOST as u64, (1_u64 << 32) - 128);
+        assert_eq!(Pages::MAX_LEN as u64, (1_u64 << 32) - 128);
     }
 
     #[test]

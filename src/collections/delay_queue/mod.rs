@@ -629,7 +629,11 @@ impl<T> DelayQueue<T> {
     pub fn reserve(&mut self, additional: usize) {
         if additional > 0 {
             let room = self.len().saturating_add(additional);
-            assert!(room <= Wheel::<T>::MOST, "a queue has space for at most {} entries, not {room}", Wheel::<T>::MOST);
+            assert!(
+                room <= Wheel::<T>::MAX_LEN,
+                "a queue has space for at most {} entries, not {room}",
+                Wheel::<T>::MAX_LEN
+            );
             self.reserved = self.reserved.max(room);
         }
     }

@@ -53,7 +53,7 @@ struct Search {
 impl IoProbe {
     /// For the timer with this number.
     pub(crate) fn new(number: u64) -> IoProbe {
-        IoProbe { id: BookingId::FindIo(number), found: AtomicBool::new(false), search: Mutex::new(None) }
+        IoProbe { id: BookingId::IoProbe(number), found: AtomicBool::new(false), search: Mutex::new(None) }
     }
 
     pub(crate) fn begin(&self, runtime: &Handle) {

@@ -53,7 +53,7 @@ pub(crate) trait AlarmHandler: Send + Sync {
 pub(crate) enum BookingId {
     Timer(u64),
     /// The search for the I/O driver of that timer's runtime.
-    FindIo(u64),
+    IoProbe(u64),
 }
 
 struct AlarmThread {

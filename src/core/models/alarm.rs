@@ -97,13 +97,13 @@ fn registering_against_the_alarm() {
         world.register(far(1));
         let task = Task::new(world).run();
         let wake_and_run = move || {
-            world.timer.schedule().wake_driver();
+            world.timer.turns().wake_driver();
             task.run()
         };
         let (task, (), woken) = race_three(wake_and_run, call, move || world.register(near(1)));
         let task = task.settle(|| woken.is_woken());
         assert_eq!(woken.take(), 1);
-        let _task = task.settle(|| world.timer.schedule().next_wake() == far(1));
+        let _task = task.settle(|| world.timer.turns().next_wake() == far(1));
         world.assert_sleeps_until(far(1));
     });
 }
@@ -118,7 +118,7 @@ fn a_helper_turns_against_the_driver() {
         let (task, (), later) = race_three(move || task.run(), call, move || world.register(far(1)));
         let task = task.settle(|| due.is_woken());
         assert_eq!(due.take(), 1, "one of them fires it");
-        let _task = task.settle(|| world.timer.schedule().next_wake() == far(1));
+        let _task = task.settle(|| world.timer.turns().next_wake() == far(1));
         world.assert_sleeps_until(far(1));
         assert_eq!((world.fire(far(1)), later.take()), (1, 1));
     });
@@ -132,11 +132,11 @@ fn a_helper_turns_for_nothing_against_the_driver() {
         late();
         let come_twice = move || {
             let task = task.run();
-            world.timer.schedule().wake_driver();
+            world.timer.turns().wake_driver();
             task.run()
         };
         let (task, (), later) = race_three(come_twice, call, move || world.register(far(1)));
-        let _task = task.settle(|| world.timer.schedule().next_wake() == far(1));
+        let _task = task.settle(|| world.timer.turns().next_wake() == far(1));
         world.assert_sleeps_until(far(1));
         assert_eq!((world.fire(far(1)), later.take()), (1, 1));
     });
@@ -149,10 +149,10 @@ fn an_interrupted_turn_against_the_alarm() {
         let world = World::with_alarm();
         let task = Task::new(world).run();
         let due = world.register(near(1));
-        let schedule = world.timer.schedule();
+        let turns = world.timer.turns();
         let begin_and_interrupt = move || {
-            if schedule.begin_turn(None, false).is_some() {
-                schedule.interrupt_turn();
+            if turns.begin_turn(None, false).is_some() {
+                turns.interrupt_turn();
             }
         };
         race(begin_and_interrupt, call);
@@ -174,6 +174,6 @@ fn shutdown_against_the_alarm() {
         wait_until("the driver sees it", || task.completes());
         wait_until("no waker is left", || !woken.is_held());
         assert_eq!(woken.take(), 1, "fired or shut down, once");
-        assert_eq!(world.timer.schedule().booked(), None);
+        assert_eq!(world.timer.turns().booked(), None);
     });
 }

@@ -237,9 +237,9 @@ impl World {
     /// Asserts that the driver sleeps until `deadline` at most, and has a booking for that.
     pub(crate) fn assert_sleeps_until(self, deadline: Tick) {
         let by = clock::instant_of(deadline).into_std();
-        let schedule = self.timer.schedule();
+        let turns = self.timer.turns();
         wait_until(&format!("the driver sleeps until {deadline:?} at most, and something wakes it by then"), || {
-            schedule.next_wake() <= deadline && schedule.booked().is_some_and(|at| at <= by)
+            turns.next_wake() <= deadline && turns.booked().is_some_and(|at| at <= by)
         });
     }
 }

@@ -25,7 +25,7 @@ fn open() -> TimerLease {
 }
 
 fn shares_memory(one: TimerLease, other: TimerLease) -> bool {
-    one.schedule().id == other.schedule().id
+    one.turns().id == other.turns().id
 }
 
 fn close(timer: TimerLease) {
@@ -123,9 +123,9 @@ fn registering_against_the_turns_of_helpers() {
         assert_eq!((first.take(), second.take()), (1, 1));
         let later = register(timer, far(1));
         let by = clock::instant_of(far(1)).into_std();
-        let schedule = timer.schedule();
+        let turns = timer.turns();
         wait_until("the alarm thread calls for far deadlines", || {
-            schedule.next_wake() == far(1) && schedule.booked().is_some_and(|at| at <= by)
+            turns.next_wake() == far(1) && turns.booked().is_some_and(|at| at <= by)
         });
         assert!(!later.is_woken());
         close(timer);

@@ -1,4 +1,4 @@
-//! Models of a timer: its shards, schedule, driver and sleeps.
+//! Models of a timer: its shards, turns, driver and sleeps.
 
 use std::sync::Arc;
 use std::task::{Poll, Waker};
@@ -8,7 +8,7 @@ use super::{Task, Woken, World, check, far, near, poll, poll_elapsed, race, race
 use crate::clock::source;
 use crate::core::alarm::TurnAlarm;
 use crate::core::lease::{TimerLease, Turn};
-use crate::core::schedule::DriverWaker;
+use crate::core::turns::DriverWaker;
 use crate::future::Sleep;
 #[cfg(hairspring_loom)]
 use crate::util::sync::atomic::Ordering::SeqCst;
@@ -34,7 +34,7 @@ fn registering_against_going_back_to_sleep() {
         let later = world.register(far(2));
         let task = Task::new(world).run();
         let wake_and_run = move || {
-            world.timer.schedule().wake_driver();
+            world.timer.turns().wake_driver();
             task.run()
         };
         let (task, earlier) = race(wake_and_run, move || world.register(far(1)));
@@ -102,7 +102,7 @@ fn two_register_in_one_shard() {
         let task = task.run();
         world.assert_sleeps_until(far(1));
         assert_eq!((world.fire(far(1)), earlier.take(), later.take()), (1, 1, 0));
-        world.timer.schedule().wake_driver();
+        world.timer.turns().wake_driver();
         let _task = task.run();
         world.assert_sleeps_until(far(2));
         assert_eq!((world.fire(far(2)), earlier.take(), later.take()), (1, 0, 1));
@@ -122,12 +122,12 @@ fn two_register_in_one_shard_against_going_to_sleep() {
     });
 }
 
-/// A turn on a paused clock, until it goes to sleep. Returns the count of what the schedule wakes for the next turn.
+/// A turn on a paused clock, until it goes to sleep. Returns the count of what wakes the driver for the next turn.
 fn turn_on_a_paused_clock(world: World) -> Arc<Woken> {
     let woken = Woken::new();
     let driver = DriverWaker { waker: Waker::from(woken.clone()), is_foreign: false };
     let next = world.timer.run_turn(Turn { driver: Some(driver), ..Turn::default() }, || {
-        world.timer.schedule().replace(|state| &mut state.alarm, TurnAlarm::DriverSleep { watched: false });
+        world.timer.turns().replace(|state| &mut state.alarm, TurnAlarm::DriverSleep { watched: false });
         TimerLease::earliest
     });
     assert!(next.is_some());
@@ -147,7 +147,7 @@ fn cancel_against_going_to_sleep_on_a_paused_clock() {
         if woken.take() > 0 {
             turn_on_a_paused_clock(world);
         }
-        assert_eq!((world.timer.schedule().next_wake(), world.timer.earliest()), (far(2), far(2)));
+        assert_eq!((world.timer.turns().next_wake(), world.timer.earliest()), (far(2), far(2)));
     });
 }
 
@@ -165,7 +165,7 @@ fn cancel_and_register_against_going_to_sleep_on_a_paused_clock() {
         if woken.take() > 0 {
             turn_on_a_paused_clock(world);
         }
-        assert_eq!((world.timer.schedule().next_wake(), world.timer.earliest()), (far(2), far(2)));
+        assert_eq!((world.timer.turns().next_wake(), world.timer.earliest()), (far(2), far(2)));
     });
 }
 
@@ -177,7 +177,7 @@ fn registering_against_a_test_that_moves_the_clock() {
     check("registering against a test that moves the clock", || {
         source::one_is_held();
         let world = World::new();
-        let shows = move |tick: Tick| world.timer.schedule().clock.shown.store(tick.0, SeqCst);
+        let shows = move |tick: Tick| world.timer.turns().clock.shown.store(tick.0, SeqCst);
         shows(far(1));
         let woken = Woken::new();
         let waker = Waker::from(woken.clone());

@@ -6,7 +6,7 @@ use std::task::Waker;
 use super::{DEFAULT, InsertError, Key, OPEN, Shard};
 use crate::clock;
 use crate::core::epoch::Epoch;
-use crate::core::schedule::Schedule;
+use crate::core::turns::Turns;
 use crate::util::panics::catch_panic;
 use crate::util::sync::atomic::Ordering;
 use crate::wheel::{Tick, Ticks};
@@ -53,26 +53,26 @@ impl ShardLease {
     }
 
     #[inline]
-    pub(crate) fn is_of(self, schedule: &Schedule, epoch: Epoch) -> bool {
-        self.epoch() == epoch && std::ptr::eq(self.shard.schedule, schedule)
+    pub(crate) fn is_of(self, turns: &Turns, epoch: Epoch) -> bool {
+        self.epoch() == epoch && std::ptr::eq(self.shard.turns, turns)
     }
 
     #[cold]
     pub(crate) fn name(self) -> Option<&'static str> {
-        let name = self.shard.schedule.parker.lock().name;
+        let name = self.shard.turns.parker.lock().name;
         // Checked last: shards are opened before the name is set.
         if self.serves() { name } else { None }
     }
 
     #[inline]
     pub(crate) fn now(self) -> Tick {
-        if self.shard.schedule.clock.is_the_runtimes() { clock::now() } else { self.time_shown() }
+        if self.shard.turns.clock.is_the_runtimes() { clock::now() } else { self.time_shown() }
     }
 
     /// The time of a clock other than the runtime's.
     #[cold]
     fn time_shown(self) -> Tick {
-        let now = self.shard.schedule.clock.now();
+        let now = self.shard.turns.clock.now();
         // Checked last: shards are opened before the time is shown.
         if self.serves() { now } else { clock::now() }
     }
@@ -80,7 +80,7 @@ impl ShardLease {
     /// Whether a deadline has passed on the timer's clock.
     #[inline]
     pub(crate) fn has_come(self, deadline: Tick) -> bool {
-        !self.shard.schedule.is_surely_future(deadline) && self.now() >= deadline
+        !self.shard.turns.is_surely_future(deadline) && self.now() >= deadline
     }
 
     #[inline]
@@ -90,7 +90,7 @@ impl ShardLease {
 
     /// How late the timer may fire an entry on purpose.
     pub(crate) fn delays(self) -> Ticks {
-        let delays = Ticks(self.shard.resolution().0 + self.shard.schedule.parker.lock().coalesce.longest.0);
+        let delays = Ticks(self.shard.resolution().0 + self.shard.turns.parker.lock().coalesce.longest.0);
         // Checked last: shards are opened before the longest wait is set.
         if self.serves() { delays } else { Ticks(0) }
     }
@@ -103,7 +103,7 @@ impl ShardLease {
     /// Removes a user. If it was the last and nothing waits, the timer ends.
     pub(crate) fn leave(self) {
         if self.shard.users.leave(self.epoch()) {
-            self.shard.schedule.unused(self.epoch());
+            self.shard.turns.unused(self.epoch());
         }
     }
 

@@ -20,8 +20,8 @@ use crate::clock::source;
 use crate::core::capacity::Capacity;
 use crate::core::epoch::{Epoch, Holders};
 use crate::core::parker::Next;
-use crate::core::schedule::Schedule;
 use crate::core::statistics::{Lateness, Snapshot};
+use crate::core::turns::Turns;
 use crate::core::wake_list::WakeList;
 use crate::util::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::util::sync::{FairMutex, MutexGuard};
@@ -56,7 +56,7 @@ impl FireHooks for Hooks {}
 // On its own pair of cache lines, which CPUs fetch together. Registering and cancelling read few of them.
 #[repr(C, align(128))]
 pub(crate) struct Shard {
-    schedule: &'static Schedule,
+    turns: &'static Turns,
     capacity: &'static Capacity,
     state: FairMutex<ShardState>,
     next: Next,
@@ -89,7 +89,7 @@ pub(crate) enum InsertError {
 }
 
 impl Shard {
-    pub(crate) fn new(schedule: &'static Schedule, capacity: &'static Capacity) -> Self {
+    pub(crate) fn new(turns: &'static Turns, capacity: &'static Capacity) -> Self {
         Shard {
             state: FairMutex::new(ShardState {
                 wheel: Wheel::new(),
@@ -103,7 +103,7 @@ impl Shard {
             users: Holders::none(),
             resolution: AtomicU64::new(Ticks::ONE.0),
             publishes_removals: AtomicBool::new(false),
-            schedule,
+            turns,
             capacity,
         }
     }
@@ -129,7 +129,7 @@ impl Shard {
     /// stands still.
     #[inline]
     fn is_past(&self, state: &ShardState, tick: Tick) -> bool {
-        tick <= state.wheel.elapsed() || source::any_is_held() && self.schedule.clock.has_shown(tick)
+        tick <= state.wheel.elapsed() || source::any_is_held() && self.turns.clock.has_shown(tick)
     }
 
     #[inline]
@@ -145,7 +145,7 @@ impl Shard {
         let is_earliest = self.next.registered(deadline);
         drop(state);
         if is_earliest {
-            self.schedule.registered(deadline);
+            self.turns.registered(deadline);
         }
     }
 
@@ -163,7 +163,7 @@ impl Shard {
         let later = self.publish_next(&state) > before;
         drop(state);
         if later {
-            self.schedule.postponed(before);
+            self.turns.postponed(before);
         }
     }
 

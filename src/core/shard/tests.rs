@@ -17,8 +17,8 @@ impl Wake for Woken {
 }
 
 fn shard() -> ShardLease {
-    let schedule: &Schedule = Box::leak(Box::new(Schedule::new()));
-    let shard: &Shard = Box::leak(Box::new(Shard::new(schedule, Box::leak(Box::new(Capacity::new())))));
+    let turns: &Turns = Box::leak(Box::new(Turns::new()));
+    let shard: &Shard = Box::leak(Box::new(Shard::new(turns, Box::leak(Box::new(Capacity::new())))));
     shard.open(EPOCH, Ticks::ONE, Tick::ZERO);
     ShardLease::new(shard, EPOCH)
 }

@@ -43,7 +43,7 @@ use crate::util::waits;
 const ROUNDS: u32 = 2;
 
 /// How long workers may take to come before the check is abandoned.
-const LONGEST_LOOK: Duration = Duration::from_millis(200);
+const MAX_READING: Duration = Duration::from_millis(200);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Steps {
@@ -78,12 +78,12 @@ impl Watch {
         // Two concurrent checks would take each other's calls for work.
         let mut workers = lock(&self.workers);
         let threads = self.own.get().and_then(|own| own.threads());
-        let mut look = || {
+        let mut read = || {
             let count = self.probe(threads, self.rests()?)?;
             let count = self.handles_sockets(&mut workers, count)?;
             self.probe(threads, count)
         };
-        look().map(|_| IsIdle(workers))
+        read().map(|_| IsIdle(workers))
     }
 
     /// Returns `None` if blocking work runs in the threads of a bubble, or has ended since the count was `before`.
@@ -153,7 +153,7 @@ impl Watch {
             });
             parked_again += 2;
         }
-        let come = |_| calls.recv_timeout(LONGEST_LOOK).ok();
+        let come = |_| calls.recv_timeout(MAX_READING).ok();
         let threads: Option<Vec<_>> = (0..workers).map(come).collect();
         drop(closed);
         let threads = threads?.into_iter().collect::<Workers>().filter(|_| !self.is_one_thread());
@@ -171,7 +171,7 @@ impl Watch {
     /// Waits until the runtime rests at a count of `at_least`.
     fn comes_to_rest(&self, at_least: u64) -> Option<u64> {
         let mut rests = None;
-        wait_until(LONGEST_LOOK, || {
+        wait_until(MAX_READING, || {
             rests = self.rests().filter(|&count| count >= at_least);
             rests.is_some()
         });

@@ -18,7 +18,7 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Handle};
 use tokio::task;
 
-use super::LONGEST_LOOK;
+use super::MAX_READING;
 use crate::test_util::lock;
 use crate::util::sync::Counter;
 
@@ -69,7 +69,7 @@ impl OwnThreads {
         let live = self.live.clone();
         let (sender, ran) = mpsc::channel();
         runtime.spawn_blocking(move || sender.send(live.load(SeqCst)));
-        ran.recv_timeout(LONGEST_LOOK) == Ok(self.workers + own + 1)
+        ran.recv_timeout(MAX_READING) == Ok(self.workers + own + 1)
     }
 }
 

@@ -16,7 +16,7 @@ use tokio::runtime::{self, Handle, RuntimeMetrics};
 
 use super::thread_state::{BlockedThread, Thread};
 use super::{OwnRuntime, Workers, wait_until};
-use crate::clock::source::Course;
+use crate::clock::source::Offset;
 use crate::core::registry;
 use crate::test_util::held::wake_drivers_on;
 use crate::test_util::hold::{Claim, Claimed, Claims};
@@ -52,7 +52,7 @@ pub(crate) enum Time {
     /// The time of our own clock, because tokio cannot pause this runtime's.
     Paused(ManualClock),
     /// It runs with the system's clock.
-    Runs(Course),
+    Runs(Offset),
 }
 
 /// A claim of work. It ends once the thread that drops this has gone on to wait: until then, it may not yet have woken

@@ -1,4 +1,4 @@
-//! [`Schedule`]: when a timer's next turn begins, what starts it, and which thread runs it.
+//! [`Turns`]: when a timer's next turn begins, what starts it, and which thread runs it.
 //!
 //! A turn fires due timers, finds the earliest remaining deadline, and sets an alarm for it. The driver's task runs it,
 //! or a `timerfd` in the driver's runtime, or a helper thread if the driver is late. A thread that wants to begin a turn
@@ -33,7 +33,7 @@ use crate::util::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use crate::util::sync::{self, Counter};
 use crate::wheel::{Tick, Ticks};
 
-/// How late the alarm thread may be before [`Schedule::is_surely_future`] is wrong: 134 ms. A sleep polled after its
+/// How late the alarm thread may be before [`Turns::is_surely_future`] is wrong: 134 ms. A sleep polled after its
 /// deadline then waits until the thread runs.
 const ALARM_MAY_LAG: Ticks = Ticks(1 << 27);
 
@@ -49,7 +49,7 @@ const DISTRUST: Duration = Duration::from_secs(1);
 /// The minimum time between checks of a `timerfd` that was on time.
 const BETWEEN_CHECKS: Duration = Duration::from_millis(20);
 
-pub(crate) struct Schedule {
+pub(crate) struct Turns {
     pub(crate) parker: Parker<TurnState>,
     /// No deadline after this tick can have passed. `Tick::MAX` if that is unknown.
     certain: AtomicU64,
@@ -111,11 +111,11 @@ pub(crate) enum Due {
     Helper,
 }
 
-impl Schedule {
+impl Turns {
     pub(crate) fn new() -> Self {
         static NEXT: Counter = Counter::new(0);
         let number = NEXT.fetch_add(1, SeqCst);
-        Schedule {
+        Turns {
             parker: Parker::new(TurnState::default()),
             certain: AtomicU64::new(u64::MAX),
             clock: Source::runtime(),
@@ -430,7 +430,7 @@ fn wake(mut state: Locked<'_, TurnState>) {
 }
 
 // The alarm thread calls outside the lock, and finds a consistent state even after a panic.
-impl std::panic::RefUnwindSafe for Schedule {}
+impl std::panic::RefUnwindSafe for Turns {}
 
 #[cfg(all(test, not(hairspring_loom)))]
 mod tests {
@@ -438,82 +438,82 @@ mod tests {
     use crate::clock;
     use crate::util::sync::atomic::AtomicBool;
 
-    fn comes(schedule: &Schedule) -> bool {
+    fn comes(turns: &Turns) -> bool {
         let driver = DriverWaker { waker: Waker::noop().clone(), is_foreign: false };
-        schedule.begin_turn(Some(driver), false).is_some()
+        turns.begin_turn(Some(driver), false).is_some()
     }
 
-    fn helper_comes(schedule: &Schedule) -> bool {
-        schedule.begin_turn(None, false).is_some()
+    fn helper_comes(turns: &Turns) -> bool {
+        turns.begin_turn(None, false).is_some()
     }
 
-    fn set_alarm(schedule: &Schedule, alarm: TurnAlarm) {
-        schedule.replace(|state| &mut state.alarm, alarm);
+    fn set_alarm(turns: &Turns, alarm: TurnAlarm) {
+        turns.replace(|state| &mut state.alarm, alarm);
     }
 
-    /// The schedule of a timer whose driver was polled once, and sleeps.
-    fn parked() -> Schedule {
-        let schedule = Schedule::new();
-        schedule.open(false, Ticks(0));
-        assert!(comes(&schedule));
-        assert_eq!(schedule.end_turn(clock::now(), 0, Tick::MAX), Some(Tick::MAX));
-        schedule
+    /// The turns of a timer whose driver was polled once, and sleeps.
+    fn parked() -> Turns {
+        let turns = Turns::new();
+        turns.open(false, Ticks(0));
+        assert!(comes(&turns));
+        assert_eq!(turns.end_turn(clock::now(), 0, Tick::MAX), Some(Tick::MAX));
+        turns
     }
 
     /// A thread that arrives during a turn leaves immediately, and the turn has to scan again.
     #[test]
     fn a_turn_looks_again_for_each_that_came_meanwhile() {
-        let schedule = parked();
-        let comes: [fn(&Schedule); 3] = [
-            |schedule| schedule.registered(Tick(1)),
-            |schedule| schedule.postponed(Tick(1)),
-            |schedule| assert!(!helper_comes(schedule)),
+        let turns = parked();
+        let comes: [fn(&Turns); 3] = [
+            |turns| turns.registered(Tick(1)),
+            |turns| turns.postponed(Tick(1)),
+            |turns| assert!(!helper_comes(turns)),
         ];
-        assert!(helper_comes(&schedule));
+        assert!(helper_comes(&turns));
         for come in comes {
-            come(&schedule);
-            assert_eq!(schedule.end_turn(Tick(1), 0, Tick::MAX), None);
+            come(&turns);
+            assert_eq!(turns.end_turn(Tick(1), 0, Tick::MAX), None);
         }
-        assert_eq!(schedule.end_turn(Tick(1), 0, Tick::MAX), Some(Tick::MAX));
+        assert_eq!(turns.end_turn(Tick(1), 0, Tick::MAX), Some(Tick::MAX));
     }
 
     #[test]
     fn a_driver_that_is_wanted_during_the_turn_of_another_is_called_at_its_end() {
-        let is_called = |schedule: &Schedule| {
-            schedule.end_turn(Tick(1), 0, Tick(5)).unwrap();
-            schedule.next_wake() == Tick::ZERO && schedule.parker.lock().driver.is_none()
+        let is_called = |turns: &Turns| {
+            turns.end_turn(Tick(1), 0, Tick(5)).unwrap();
+            turns.next_wake() == Tick::ZERO && turns.parker.lock().driver.is_none()
         };
-        let wants: [fn(&Schedule); 2] = [|schedule| assert!(!comes(schedule)), Schedule::wake_driver];
+        let wants: [fn(&Turns); 2] = [|turns| assert!(!comes(turns)), Turns::wake_driver];
         for want in wants {
-            let schedule = parked();
-            assert!(helper_comes(&schedule));
-            want(&schedule);
-            assert!(is_called(&schedule));
-            assert!(comes(&schedule));
-            assert!(!is_called(&schedule), "once");
+            let turns = parked();
+            assert!(helper_comes(&turns));
+            want(&turns);
+            assert!(is_called(&turns));
+            assert!(comes(&turns));
+            assert!(!is_called(&turns), "once");
         }
-        let schedule = parked();
-        set_alarm(&schedule, TurnAlarm::DriverSleep { watched: false });
-        assert!(helper_comes(&schedule));
-        assert!(is_called(&schedule), "nobody else sets it");
+        let turns = parked();
+        set_alarm(&turns, TurnAlarm::DriverSleep { watched: false });
+        assert!(helper_comes(&turns));
+        assert!(is_called(&turns), "nobody else sets it");
     }
 
     /// The waker would keep the task, and with it the runtime and its files, and the next timer would wake it.
     #[test]
     fn a_timer_that_has_ended_keeps_no_waker() {
-        let schedule = parked();
-        schedule.close();
-        assert!(!comes(&schedule));
-        assert!(schedule.parker.lock().driver.is_none());
+        let turns = parked();
+        turns.close();
+        assert!(!comes(&turns));
+        assert!(turns.parker.lock().driver.is_none());
     }
 
     #[test]
     fn a_turn_that_outlives_its_timer_ends_and_sets_no_alarm() {
-        let schedule = parked();
-        assert!(comes(&schedule));
-        schedule.close();
-        assert_eq!(schedule.end_turn(Tick(1), 0, Tick(5)), Some(Tick::MAX));
-        assert_eq!((comes(&schedule), schedule.booked()), (false, None));
+        let turns = parked();
+        assert!(comes(&turns));
+        turns.close();
+        assert_eq!(turns.end_turn(Tick(1), 0, Tick(5)), Some(Tick::MAX));
+        assert_eq!((comes(&turns), turns.booked()), (false, None));
     }
 
     /// A `timerfd` in a runtime.
@@ -528,33 +528,33 @@ mod tests {
     #[test]
     fn a_timerfd_is_moved_to_an_earlier_deadline_and_replaced_if_it_fails() {
         const HOUR: Ticks = Ticks(3_600_000_000_000);
-        let schedule = parked();
-        schedule.set_handler(Notes::new());
+        let turns = parked();
+        turns.set_handler(Notes::new());
         let (_runtime, alarm) = timerfd();
         let at = [3, 2, 1].map(|hours| clock::now() + Ticks(hours * HOUR.0));
         let instant = |tick| clock::instant_of(tick).into_std();
-        assert!(comes(&schedule));
-        set_alarm(&schedule, TurnAlarm::Timerfd(alarm.clone()));
-        assert_eq!(schedule.end_turn(Tick(1), 0, at[0]), Some(at[0]));
-        assert!(schedule.booked() > Some(instant(at[0])), "the thread checks once the driver is late");
-        schedule.registered(at[1]);
+        assert!(comes(&turns));
+        set_alarm(&turns, TurnAlarm::Timerfd(alarm.clone()));
+        assert_eq!(turns.end_turn(Tick(1), 0, at[0]), Some(at[0]));
+        assert!(turns.booked() > Some(instant(at[0])), "the thread checks once the driver is late");
+        turns.registered(at[1]);
         assert_eq!(alarm.remaining().as_secs().div_ceil(3_600), 2);
         alarm.become_another();
-        schedule.registered(at[2]);
-        assert_eq!((schedule.next_wake(), schedule.booked()), (at[2], Some(instant(at[2]))), "the thread serves");
+        turns.registered(at[2]);
+        assert_eq!((turns.next_wake(), turns.booked()), (at[2], Some(instant(at[2]))), "the thread serves");
     }
 
     #[cfg(target_os = "linux")]
     #[test]
     fn while_a_timerfd_is_in_time_turns_put_the_alarm_threads_check_off() {
-        let schedule = parked();
-        schedule.set_handler(Notes::new());
+        let turns = parked();
+        turns.set_handler(Notes::new());
         let (_runtime, alarm) = timerfd();
-        set_alarm(&schedule, TurnAlarm::Timerfd(alarm));
+        set_alarm(&turns, TurnAlarm::Timerfd(alarm));
         let turn = || {
-            assert!(comes(&schedule));
-            schedule.end_turn(Tick(1), 1, clock::now() + Ticks(1_000_000)).unwrap();
-            schedule.parker.lock().checks_at
+            assert!(comes(&turns));
+            turns.end_turn(Tick(1), 1, clock::now() + Ticks(1_000_000)).unwrap();
+            turns.parker.lock().checks_at
         };
         let first = turn();
         assert!(turn() > first);
@@ -563,14 +563,14 @@ mod tests {
     /// If a helper blocks after it has ended a turn early, another has to come soon.
     #[test]
     fn without_a_driver_each_turn_that_ends_early_is_followed_up_soon() {
-        let schedule = Schedule::new();
-        schedule.set_handler(Notes::new());
-        schedule.open(true, Ticks(0));
+        let turns = Turns::new();
+        turns.set_handler(Notes::new());
+        turns.open(true, Ticks(0));
         let mut last = None;
         for _ in 0..3 {
-            assert!(helper_comes(&schedule));
-            schedule.interrupt_turn();
-            let check = schedule.parker.lock().checks_at;
+            assert!(helper_comes(&turns));
+            turns.interrupt_turn();
+            let check = turns.parker.lock().checks_at;
             assert!(check.is_some_and(|at| at <= Instant::now() + PATIENCE), "at {check:?}");
             assert!(last.is_none() || check == last, "no turn postpones it");
             last = check;
@@ -581,21 +581,21 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn a_timerfd_that_was_late_is_checked_after_a_millisecond() {
-        let schedule = parked();
-        schedule.set_handler(Notes::new());
+        let turns = parked();
+        turns.set_handler(Notes::new());
         let (_runtime, alarm) = timerfd();
-        set_alarm(&schedule, TurnAlarm::Timerfd(alarm));
+        set_alarm(&turns, TurnAlarm::Timerfd(alarm));
         let checks_after = || {
             let deadline = clock::now() + Ticks(1 << 44);
-            schedule.end_turn(Tick(1), 1, deadline).unwrap();
-            schedule.booked().unwrap() - clock::instant_of(deadline).into_std()
+            turns.end_turn(Tick(1), 1, deadline).unwrap();
+            turns.booked().unwrap() - clock::instant_of(deadline).into_std()
         };
-        assert!(comes(&schedule));
+        assert!(comes(&turns));
         assert_eq!(checks_after(), PATIENCE_WITH_TIMERFD);
-        assert!(comes(&schedule));
-        schedule.end_turn(Tick(1), 1, Tick(1)).unwrap();
-        assert!(matches!(schedule.alarm(), Due::Wake(_)), "the alarm did not go off at tick 1");
-        assert!(comes(&schedule));
+        assert!(comes(&turns));
+        turns.end_turn(Tick(1), 1, Tick(1)).unwrap();
+        assert!(matches!(turns.alarm(), Due::Wake(_)), "the alarm did not go off at tick 1");
+        assert!(comes(&turns));
         assert_eq!(checks_after(), PATIENCE);
     }
 
@@ -618,10 +618,10 @@ mod tests {
     fn a_driver_that_is_woken_though_nothing_waits_is_watched() {
         thread::start().unwrap();
         let handler = Notes::new();
-        let schedule = parked();
-        schedule.set_handler(handler);
-        assert_eq!(schedule.booked(), None);
-        schedule.wake_driver();
+        let turns = parked();
+        turns.set_handler(handler);
+        assert_eq!(turns.booked(), None);
+        turns.wake_driver();
         let start = Instant::now();
         while !handler.0.load(SeqCst) {
             assert!(start.elapsed() < Duration::from_secs(60), "nobody sees whether it comes");
