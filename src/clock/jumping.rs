@@ -7,7 +7,7 @@
 // 1. While the monotonic clock is the system's, a reading is the system's too.
 // 2. While a test controls the monotonic clock, a reading moves only with that clock and by what the test does to it.
 
-use std::fmt;
+use std::fmt::{self, Debug};
 use std::ops::{Add, AddAssign, Sub, SubAssign};
 use std::sync::LazyLock;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -108,7 +108,7 @@ pub(crate) fn duration_of_nanos(nanos: u128) -> Duration {
 }
 
 /// The public type for points in time on a clock that may jump.
-pub trait ClockTime: Copy + Unpin {
+pub trait ClockTime: Copy + Unpin + Debug {
     const CLOCK: Jumping;
 
     /// Saturates at the first and the last value of this type.
@@ -302,7 +302,7 @@ impl Sub for Instant {
     }
 }
 
-impl fmt::Debug for Instant {
+impl Debug for Instant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("boot::Instant").field("nanos", &self.0.0).finish()
     }

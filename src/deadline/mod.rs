@@ -16,23 +16,25 @@
 //! # }
 //! ```
 
+pub(crate) mod delay;
+
 use std::cmp::Ordering;
 use std::future::{Future, IntoFuture};
 use std::hash::{Hash, Hasher};
 use std::ops::{Add, AddAssign};
 use std::panic::Location;
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::Duration;
 use std::{error, fmt, io};
 
-use pin_project::pin_project;
-
 use crate::clock::instant::FAR_FUTURE;
 use crate::clock::{self, Instant};
-use crate::future::{Timeout, sleep_until};
+use crate::future::Timeout;
+use crate::future::delay::Delay;
 use crate::util::error::Elapsed;
 use crate::wheel::Tick;
+use delay::DeadlineSleep;
 
 /// The instant by which something has to be done, or never: a time budget that several calls share.
 ///
@@ -234,7 +236,7 @@ impl Deadline {
     ///
     /// # Panics
     ///
-    /// Polling panics in the same cases as [`sleep`](crate::sleep()).
+    /// Polling panics as [`sleep`](crate::sleep()) does.
     ///
     /// # Examples
     ///
@@ -250,8 +252,8 @@ impl Deadline {
     /// ```
     #[track_caller]
     #[doc(alias = "timeout")]
-    pub fn limit<F: IntoFuture>(self, future: F) -> Limited<F::IntoFuture> {
-        Limited { timeout: Timeout::new(future.into_future(), sleep_until(self.into())), deadline: self }
+    pub fn limit<F: IntoFuture>(self, future: F) -> Timeout<F::IntoFuture, Deadline, DeadlineExceeded> {
+        Timeout::over(future.into_future(), DeadlineSleep::new(self))
     }
 }
 
@@ -332,40 +334,14 @@ impl fmt::Debug for Deadline {
     }
 }
 
-/// The future that [`Deadline::limit`] returns.
-///
-/// # Examples
-///
-/// ```
-/// use hairspring::{Deadline, DeadlineExceeded, deadline::Limited};
-/// use std::future::{Ready, ready};
-///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), DeadlineExceeded> {
-/// let limited: Limited<Ready<u8>> = Deadline::NEVER.limit(ready(7));
-/// assert_eq!(limited.await?, 7);
-/// # Ok(())
-/// # }
-/// ```
-#[must_use = "futures do nothing unless you `.await` or poll them"]
-#[derive(Debug)]
-#[pin_project]
-pub struct Limited<F> {
-    #[pin]
-    timeout: Timeout<F>,
-    deadline: Deadline,
-}
-
-impl<F: Future> Future for Limited<F> {
+impl<F: Future> Future for Timeout<F, Deadline, DeadlineExceeded> {
     type Output = Result<F::Output, DeadlineExceeded>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = self.project();
-        let deadline = *this.deadline;
-        if deadline.instant().is_none() {
-            return this.timeout.poll_without_limit(cx).map(Ok);
-        }
-        Poll::Ready(ready!(this.timeout.poll(cx)).map_err(|Elapsed { .. }| DeadlineExceeded::new(deadline)))
+        self.poll_or(cx, |delay, slept| {
+            slept.unwrap_or_else(|error| delay.panic_with(error));
+            DeadlineExceeded::new(delay.deadline())
+        })
     }
 }
 

@@ -53,7 +53,7 @@
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use tokio::task::coop;
 
@@ -61,8 +61,9 @@ use crate::clock;
 pub use crate::clock::jumping::Instant;
 use crate::clock::jumping::{ClockTime, Reading};
 use crate::core::jumps::{CHECK_INTERVAL, JumpListener};
-use crate::future;
-use crate::future::delay::Delay;
+use crate::future::delay::{Delay, Time, TrySleep};
+use crate::future::{self, Interval, Timeout};
+use crate::timer::Timer;
 use crate::util::error::Error;
 use crate::wheel::{Tick, Ticks};
 
@@ -129,7 +130,7 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 /// # }
 /// ```
 #[track_caller]
-pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoFuture> {
+pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoFuture, Instant> {
     Timeout::over(future.into_future(), sleep(duration))
 }
 
@@ -147,7 +148,7 @@ pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoF
 /// # }
 /// ```
 #[track_caller]
-pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
+pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::IntoFuture, Instant> {
     Timeout::over(future.into_future(), sleep_until(deadline))
 }
 
@@ -177,7 +178,7 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
 /// ```
 #[track_caller]
 #[must_use]
-pub fn interval(period: Duration) -> Interval {
+pub fn interval(period: Duration) -> Interval<Instant> {
     interval_at(Instant::now(), period)
 }
 
@@ -197,45 +198,14 @@ pub fn interval(period: Duration) -> Interval {
 /// ```
 #[track_caller]
 #[must_use]
-pub fn interval_at(start: Instant, period: Duration) -> Interval {
+pub fn interval_at(start: Instant, period: Duration) -> Interval<Instant> {
     Interval::new(sleep_until(start), period, None)
 }
-
-/// The future that [`timeout`] and [`timeout_at`] return: a [`Timeout`](future::Timeout) on this clock.
-///
-/// # Examples
-///
-/// ```
-/// use hairspring::{Duration, boot};
-///
-/// let mut limited = boot::timeout(Duration::from_secs(1), std::future::ready(7));
-/// let deadline = boot::Instant::now() + Duration::from_secs(60);
-/// limited.reset_at(deadline);
-/// assert_eq!(limited.deadline(), deadline);
-/// assert_eq!(limited.into_inner().into_inner(), 7);
-/// ```
-pub type Timeout<T> = future::Timeout<T, Sleep>;
-
-/// The interval that [`interval`] and [`interval_at`] return: an [`Interval`](future::Interval) on this clock.
-///
-/// # Examples
-///
-/// ```
-/// use futures::StreamExt;
-/// use hairspring::{Duration, boot};
-///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() {
-/// let ticks: Vec<_> = boot::interval(Duration::from_millis(1)).take(3).collect().await;
-/// assert_eq!(ticks[2] - ticks[0], Duration::from_millis(2));
-/// # }
-/// ```
-pub type Interval = future::Interval<Sleep>;
 
 /// The future that [`sleep`] and [`sleep_until`] return.
 ///
 /// It is `Unpin`. Once it has completed, every poll is ready until you reset it, even if the clock is set back. It
-/// panics if it has to wait and its timer is full or was shut down; [`Try::from`](crate::Try) turns that into an error.
+/// panics if it has to wait and its timer is at capacity or was shut down; [`TrySleep::from`] returns an error instead.
 ///
 /// `T` is a time on its clock: this one, or the wall clock for [`wall::Sleep`](crate::wall::Sleep).
 ///
@@ -269,6 +239,29 @@ impl<T: ClockTime> Sleep<T> {
     pub(super) fn new(deadline: T) -> Sleep<T> {
         let end = due(T::CLOCK.read(clock::now), deadline);
         Sleep { deadline, delay: future::Sleep::new(end), listener: JumpListener::default(), has_completed: false }
+    }
+
+    /// Waits on `timer` instead, whatever runtime polls this, and keeps it alive. The deadline stays.
+    ///
+    /// # Panics
+    ///
+    /// Polling panics if the sleep has to wait and the timer is at [capacity](crate::timer::Builder::capacity) or was
+    /// shut down. [`TrySleep::from`] returns an error instead.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # use hairspring::{Duration, Timer, boot};
+    /// let timer = Timer::builder().build().unwrap();
+    /// boot::sleep(Duration::from_millis(1)).with_timer(&timer).await;
+    /// assert!(timer.metrics().fired() > 0);
+    /// # }
+    /// ```
+    pub fn with_timer(self, timer: &Timer) -> Self {
+        let end = due(T::CLOCK.read(|| timer.now_tick()), self.deadline);
+        Sleep { delay: self.delay.moved_to(timer, end), ..self }
     }
 
     /// Returns the time at which this completes.
@@ -388,10 +381,15 @@ fn due<T: ClockTime>((tick, reading): (Tick, Reading), deadline: T) -> Tick {
     clock::later(tick, deadline.reading().since(reading))
 }
 
-impl<T: ClockTime> Delay for Sleep<T> {
-    type Time = T;
-    type Outcome<O> = O;
+impl Time for Instant {
+    type Sleep = Sleep;
+}
 
+impl Time for SystemTime {
+    type Sleep = Sleep<SystemTime>;
+}
+
+impl<T: ClockTime> Delay<T> for Sleep<T> {
     fn deadline(&self) -> T {
         self.deadline
     }
@@ -404,16 +402,30 @@ impl<T: ClockTime> Delay for Sleep<T> {
         self.delay.unless_on_time(self.reading().since(self.deadline.reading()))
     }
 
+    fn is_elapsed(&self) -> bool {
+        self.is_elapsed()
+    }
+
     fn reset_at(&mut self, deadline: T) {
         self.reset_at(deadline);
+    }
+
+    fn on(self, timer: &Timer) -> Self {
+        self.with_timer(timer)
     }
 
     fn poll_delay(&mut self, cx: &mut Context<'_>, is_spent: bool) -> Poll<Result<(), Error>> {
         self.poll_clock(cx, is_spent)
     }
 
-    fn outcome<O>(&self, result: Result<O, Error>) -> O {
-        self.delay.outcome(result)
+    fn panic_with(&self, error: Error) -> ! {
+        self.delay.panic_with(error)
+    }
+}
+
+impl<T: Time<Sleep = Sleep<T>>> From<Sleep<T>> for TrySleep<T> {
+    fn from(sleep: Sleep<T>) -> TrySleep<T> {
+        TrySleep::over(sleep)
     }
 }
 
@@ -421,6 +433,6 @@ impl<T: ClockTime> Future for Sleep<T> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        self.poll_clock(cx, false).map(|elapsed| self.delay.outcome(elapsed))
+        self.poll_clock(cx, false).map(|slept| slept.unwrap_or_else(|error| self.delay.panic_with(error)))
     }
 }

@@ -1,5 +1,4 @@
-//! [`Delay`]: the sleep inside a [`Timeout`] or an [`Interval`], on any clock, with errors or with panics. [`Try`]: a
-//! sleep that returns errors.
+//! [`Time`]: what a [`Timeout`] or an [`Interval`] counts in. [`TrySleep`]: a sleep that returns errors.
 //!
 //! [`Timeout`]: crate::future::Timeout
 //! [`Interval`]: crate::future::Interval
@@ -7,44 +6,78 @@
 // Invariants
 // 1. A poll is ready only at or after the deadline, or with an error.
 
+use std::fmt::Debug;
 use std::future::Future;
-use std::ops::{Deref, DerefMut};
+use std::ops::Add;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use crate::clock::{self, Instant};
 use crate::future::Sleep;
+use crate::timer::Timer;
 use crate::util::error::Error;
 
-/// A [`Sleep`], a `boot::Sleep`, or a [`Try`] of one of these. Sealed: users cannot name it.
-pub trait Delay: Unpin {
-    /// A time on its clock.
-    type Time: Copy;
+/// A time on one of the clocks: [`Instant`](crate::Instant), [`boot::Instant`](crate::boot::Instant),
+/// [`SystemTime`](std::time::SystemTime) for the wall clock, and [`Deadline`](crate::Deadline), which may be never.
+///
+/// [`Timeout`](crate::Timeout), [`Interval`](crate::Interval) and [`TrySleep`] have a time as a parameter. Use this
+/// trait to write code for all clocks. Other crates cannot implement it.
+///
+/// # Examples
+///
+/// ```
+/// use hairspring::{Duration, Interval, Time, boot, interval};
+///
+/// async fn third_tick<T: Time>(mut interval: Interval<T>) -> T {
+///     interval.tick().await;
+///     interval.tick().await;
+///     interval.tick().await
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let start = hairspring::Instant::now();
+/// assert!(third_tick(interval(Duration::from_millis(1))).await >= start + Duration::from_millis(2));
+/// let start = boot::Instant::now();
+/// assert!(third_tick(boot::interval(Duration::from_millis(1))).await >= start + Duration::from_millis(2));
+/// # }
+/// ```
+pub trait Time: Copy + Add<Duration, Output = Self> {
+    /// The sleep until such a time.
+    type Sleep: Delay<Self>;
+}
 
-    /// The output of a future over this sleep for a `T`: a `T` if errors panic, otherwise a result.
-    type Outcome<T>;
-
-    fn deadline(&self) -> Self::Time;
+/// A sleep until a `T`. Sealed: users cannot name it.
+pub trait Delay<T>: Unpin + Debug {
+    fn deadline(&self) -> T;
 
     /// The time on the timer's clock, or on the current runtime's before the timer is known.
-    fn now(&self) -> Self::Time;
+    fn now(&self) -> T;
 
     /// How long ago the deadline was, or zero if the sleep counts as on time.
     fn late(&self) -> Duration;
 
-    fn reset_at(&mut self, deadline: Self::Time);
+    fn is_elapsed(&self) -> bool;
+
+    fn reset_at(&mut self, deadline: T);
+
+    /// The same sleep on another timer.
+    #[must_use]
+    fn on(self, timer: &Timer) -> Self;
 
     /// Polls. A ready poll spends the task's budget, unless `is_spent`.
     fn poll_delay(&mut self, cx: &mut Context<'_>, is_spent: bool) -> Poll<Result<(), Error>>;
 
-    fn outcome<T>(&self, result: Result<T, Error>) -> Self::Outcome<T>;
+    /// Panics with the error and the line that made the sleep.
+    fn panic_with(&self, error: Error) -> !;
 }
 
-impl Delay for Sleep {
-    type Time = Instant;
-    type Outcome<T> = T;
+impl Time for Instant {
+    type Sleep = Sleep;
+}
 
+impl Delay<Instant> for Sleep {
     fn deadline(&self) -> Instant {
         self.deadline()
     }
@@ -60,9 +93,17 @@ impl Delay for Sleep {
         self.unless_on_time(clock::duration_of(self.now() - self.tick()))
     }
 
+    fn is_elapsed(&self) -> bool {
+        self.is_elapsed()
+    }
+
     #[inline]
     fn reset_at(&mut self, deadline: Instant) {
         self.reset_at(deadline);
+    }
+
+    fn on(self, timer: &Timer) -> Sleep {
+        self.moved_to(timer, self.tick())
     }
 
     #[inline]
@@ -70,39 +111,35 @@ impl Delay for Sleep {
         self.poll_elapsed(cx, is_spent)
     }
 
-    #[inline]
-    fn outcome<T>(&self, result: Result<T, Error>) -> T {
-        result.unwrap_or_else(|error| self.panic_with(error))
+    fn panic_with(&self, error: Error) -> ! {
+        self.panic_with(error)
     }
 }
 
-/// A sleep that returns an [`Error`] if its timer is full or was shut down, where other futures panic.
+/// A sleep that returns an [`Error`] if its timer is at capacity or was shut down. Other futures panic then.
 ///
-/// It resolves to `Ok` at the deadline, never before. If the timer is full, the first poll returns the error, and
-/// another poll retries; there is no queue for free places. A reset keeps the place of a waiting sleep. If the timer is
-/// shut down while the sleep waits, it resolves to the error immediately.
+/// It resolves to `Ok` at the deadline, never before. If the timer is at capacity, the first poll returns the error,
+/// and another poll tries again; sleeps do not queue for room. A reset of a waiting sleep needs no new room. If the
+/// timer is shut down while the sleep waits, it resolves to the error immediately.
 ///
-/// [`Timer::try_sleep`](crate::Timer::try_sleep) returns a `Try`, and [`Try::from`] wraps any sleep, including those of
-/// [`boot`](crate::boot) or [`wall`](crate::wall). A `Try` dereferences to the sleep inside, for `deadline`,
-/// `is_elapsed` and `reset_at`. To await a `Try` by reference, write `&mut sleep`, not `&mut *sleep`, which is the
-/// sleep inside and panics. A [`Timeout`](crate::Timeout) or an [`Interval`](crate::Interval) over a `Try` also returns
-/// these errors.
+/// [`Timer::try_sleep`](crate::Timer::try_sleep) returns a `TrySleep`, and [`TrySleep::from`] takes any sleep, including
+/// those of [`boot`](crate::boot) and [`wall`](crate::wall).
 ///
 /// # Cancel safety
 ///
-/// Dropping the future cancels the timer and frees everything it holds immediately.
+/// Dropping the future cancels the sleep and frees everything it holds immediately.
 ///
 /// # Examples
 ///
 /// ```
-/// use hairspring::{Duration, Timer, Try, boot};
+/// use hairspring::{Duration, Timer, TrySleep, boot};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
-/// let timer = Timer::builder().capacity(1).install().unwrap();
+/// let timer = Timer::builder().capacity(1).build().unwrap();
 /// let mut waits = timer.try_sleep(Duration::from_secs(3600));
 /// assert!(futures::poll!(&mut waits).is_pending());
-/// let refused = Try::from(boot::sleep(Duration::from_secs(60))).await;
+/// let refused = TrySleep::from(boot::sleep(Duration::from_secs(60)).with_timer(&timer)).await;
 /// assert!(refused.is_err_and(|error| error.is_at_capacity()));
 /// waits.reset_at(timer.now() + Duration::from_millis(1));
 /// assert_eq!(waits.await, Ok(()));
@@ -110,79 +147,78 @@ impl Delay for Sleep {
 /// ```
 #[derive(Debug)]
 #[must_use = "futures do nothing unless you `.await` or poll them"]
-pub struct Try<S = Sleep> {
-    sleep: S,
+pub struct TrySleep<T: Time = Instant> {
+    sleep: T::Sleep,
 }
 
-/// The future of [`Timer::try_sleep`](crate::Timer::try_sleep): a [`Try`] over a [`Sleep`].
-///
-/// # Examples
-///
-/// ```
-/// use hairspring::{Duration, Timer, TrySleep};
-///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() {
-/// let timer = Timer::builder().build().unwrap();
-/// let sleep: TrySleep = timer.try_sleep(Duration::from_secs(3600));
-/// let waits = tokio::spawn(sleep);
-/// tokio::task::yield_now().await;
-/// assert_eq!(timer.shutdown(), 1);
-/// assert!(waits.await.unwrap().unwrap_err().is_shutdown());
-/// # }
-/// ```
-pub type TrySleep = Try<Sleep>;
-
-impl<S: Delay> From<S> for Try<S> {
-    fn from(sleep: S) -> Self {
-        Try { sleep }
+impl<T: Time> TrySleep<T> {
+    pub(crate) fn over(sleep: T::Sleep) -> TrySleep<T> {
+        TrySleep { sleep }
     }
-}
 
-impl<S> Deref for Try<S> {
-    type Target = S;
-
-    fn deref(&self) -> &S {
-        &self.sleep
-    }
-}
-
-impl<S> DerefMut for Try<S> {
-    fn deref_mut(&mut self) -> &mut S {
-        &mut self.sleep
-    }
-}
-
-impl<S: Delay> Delay for Try<S> {
-    type Time = S::Time;
-    type Outcome<T> = Result<T, Error>;
-
-    fn deadline(&self) -> S::Time {
+    /// Returns the time at which this completes.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # use hairspring::{Duration, Timer};
+    /// let timer = Timer::current();
+    /// let deadline = timer.now() + Duration::from_secs(1);
+    /// assert_eq!(timer.try_sleep_until(deadline).deadline(), deadline);
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn deadline(&self) -> T {
         self.sleep.deadline()
     }
 
-    fn now(&self) -> S::Time {
-        self.sleep.now()
+    /// Returns whether the deadline has passed, as [`Sleep::is_elapsed`] does.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// # use hairspring::{Duration, Timer};
+    /// let mut sleep = Timer::current().try_sleep(Duration::from_secs(1));
+    /// assert!(!sleep.is_elapsed());
+    /// assert_eq!((&mut sleep).await, Ok(()));
+    /// assert!(sleep.is_elapsed());
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn is_elapsed(&self) -> bool {
+        self.sleep.is_elapsed()
     }
 
-    fn late(&self) -> Duration {
-        self.sleep.late()
-    }
-
-    fn reset_at(&mut self, deadline: S::Time) {
+    /// Sets a new deadline, in any state, as [`Sleep::reset_at`] does.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # use hairspring::{Duration, Timer};
+    /// let timer = Timer::current();
+    /// let mut sleep = timer.try_sleep(Duration::from_secs(3600));
+    /// sleep.reset_at(timer.now() + Duration::from_millis(1));
+    /// assert_eq!(sleep.await, Ok(()));
+    /// # }
+    /// ```
+    pub fn reset_at(&mut self, deadline: T) {
         self.sleep.reset_at(deadline);
-    }
-
-    fn poll_delay(&mut self, cx: &mut Context<'_>, is_spent: bool) -> Poll<Result<(), Error>> {
-        self.sleep.poll_delay(cx, is_spent)
-    }
-
-    fn outcome<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
-        result
     }
 }
 
-impl<S: Delay> Future for Try<S> {
+impl From<Sleep> for TrySleep {
+    fn from(sleep: Sleep) -> TrySleep {
+        TrySleep::over(sleep)
+    }
+}
+
+impl<T: Time> Future for TrySleep<T> {
     type Output = Result<(), Error>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {

@@ -5,7 +5,6 @@
 // 2. No task is woken for a tick that it has not polled for.
 
 use std::future::poll_fn;
-use std::ops::Add;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -15,11 +14,12 @@ use futures_core::Stream;
 use crate::clock::instant::FAR_FUTURE;
 use crate::clock::jumping::duration_of_nanos;
 use crate::clock::{self, Instant};
-use crate::future::delay::Delay;
+use crate::future::delay::{Delay, Time};
 use crate::future::hooks::TimerKind;
+use crate::future::sleep_until;
 use crate::future::spans::Spans;
-use crate::future::{Sleep, sleep_until};
 use crate::timer::Timer;
+use crate::util::error::Error;
 use crate::wheel::Tick;
 
 /// Creates an interval that ticks immediately and then every `period`. Equivalent to [`interval_at`]`(Instant::now(),
@@ -134,9 +134,8 @@ impl MissedTickBehavior {
 
 /// A regular schedule, read with [`tick`](Interval::tick) or as a [`Stream`] that never ends.
 ///
-/// `S` is the sleep that it waits on. Over a [`TrySleep`](crate::TrySleep), as [`Timer::try_interval`] returns it,
-/// ticks are a `Result<Instant, Error>`. A [`boot::Interval`](crate::boot::Interval) ticks in
-/// [`boot::Instant`](crate::boot::Instant)s. All have the same methods.
+/// `T` is the time in which it ticks: an [`Instant`](crate::Instant), or a [`boot::Instant`](crate::boot::Instant) for
+/// [`boot::interval`](crate::boot::interval()).
 ///
 /// # Examples
 ///
@@ -152,21 +151,46 @@ impl MissedTickBehavior {
 /// ```
 #[derive(Debug)]
 #[doc(alias = "Ticker")]
-pub struct Interval<S = Sleep> {
-    delay: S,
+pub struct Interval<T: Time = Instant> {
+    delay: T::Sleep,
     period: Duration,
     missed: u64,
     missed_tick_behavior: MissedTickBehavior,
     spans: Spans,
 }
 
-impl<S: Delay<Time: Add<Duration, Output = S::Time>>> Interval<S> {
+impl<T: Time> Interval<T> {
     #[track_caller]
-    pub(crate) fn new(delay: S, period: Duration, timer: Option<&Timer>) -> Self {
+    pub(crate) fn new(delay: T::Sleep, period: Duration, timer: Option<&Timer>) -> Self {
         assert!(!period.is_zero(), "`period` must be non-zero.");
         let missed_tick_behavior = MissedTickBehavior::default();
         let spans = Spans::new("Interval", || timer.and_then(Timer::name));
         Interval { delay, period, missed: 0, missed_tick_behavior, spans }
+    }
+
+    /// Waits on `timer` instead, whatever runtime polls for the ticks, and keeps it alive. The next tick stays where it
+    /// is. [`Timer::interval`] takes the first tick from the timer's own clock.
+    ///
+    /// # Panics
+    ///
+    /// A tick panics if it has to wait and the timer is at [capacity](crate::timer::Builder::capacity) or was shut down.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # use hairspring::{Duration, Timer, boot};
+    /// let timer = Timer::builder().build().unwrap();
+    /// let mut interval = boot::interval(Duration::from_millis(1)).with_timer(&timer);
+    /// interval.tick().await; // immediately
+    /// interval.tick().await;
+    /// assert!(timer.metrics().fired() > 0);
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn with_timer(self, timer: &Timer) -> Self {
+        Interval { delay: self.delay.on(timer), ..self }
     }
 
     /// Waits for the next tick and returns the instant for which it was scheduled.
@@ -177,8 +201,7 @@ impl<S: Delay<Time: Add<Duration, Output = S::Time>>> Interval<S> {
     ///
     /// # Panics
     ///
-    /// Polling panics in the same cases as [`sleep`](crate::sleep()), unless ticks are results, as with
-    /// [`Timer::try_interval`].
+    /// Panics as [`sleep`](crate::sleep()) does. [`try_tick`](Interval::try_tick) returns an error instead.
     ///
     /// # Examples
     ///
@@ -191,10 +214,39 @@ impl<S: Delay<Time: Add<Duration, Output = S::Time>>> Interval<S> {
     /// assert_eq!(interval.tick().await, first + Duration::from_millis(1));
     /// # }
     /// ```
-    pub async fn tick(&mut self) -> S::Outcome<S::Time> {
+    pub async fn tick(&mut self) -> T {
         // The sleep records when the tick is due.
         let spans = self.spans.operation("Interval::tick", Tick::MAX, clock::now);
         poll_fn(|cx| spans.poll("poll_tick", || self.poll_tick(cx))).await
+    }
+
+    /// Waits for the next tick as [`tick`](Interval::tick) does, but returns an error instead of panicking. An error skips
+    /// no tick: the next call retries the same one.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the tick has to wait and the timer is [at capacity](Error::is_at_capacity) or was [shut
+    /// down](Error::is_shutdown).
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future before it is ready loses no tick.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # use hairspring::{Duration, Timer};
+    /// let timer = Timer::builder().build().unwrap();
+    /// let mut interval = timer.interval(Duration::from_secs(60));
+    /// assert!(interval.try_tick().await.is_ok(), "the first tick does not wait");
+    /// timer.shutdown();
+    /// assert!(interval.try_tick().await.is_err_and(|error| error.is_shutdown()));
+    /// # }
+    /// ```
+    pub async fn try_tick(&mut self) -> Result<T, Error> {
+        poll_fn(|cx| self.poll_try_tick(cx)).await
     }
 
     /// Polls for the next tick. Only the task of the last poll is woken.
@@ -210,16 +262,17 @@ impl<S: Delay<Time: Add<Duration, Output = S::Time>>> Interval<S> {
     /// assert_eq!(std::future::poll_fn(|cx| interval.poll_tick(cx)).await, start);
     /// # }
     /// ```
-    pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<S::Outcome<S::Time>> {
-        let elapsed = ready!(self.delay.poll_delay(cx, false));
-        let scheduled = self.delay.deadline();
-        if elapsed.is_ok() {
-            let late = self.delay.late();
-            self.missed = u64::try_from(late.as_nanos() / self.period.as_nanos()).unwrap_or(u64::MAX);
-            let pause = self.missed_tick_behavior.pause(late, self.period);
-            self.delay.reset_at(scheduled + pause.min(FAR_FUTURE));
-        }
-        Poll::Ready(self.delay.outcome(elapsed.map(|()| scheduled)))
+    pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<T> {
+        self.poll_try_tick(cx).map(|tick| tick.unwrap_or_else(|error| self.delay.panic_with(error)))
+    }
+
+    fn poll_try_tick(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, Error>> {
+        ready!(self.delay.poll_delay(cx, false))?;
+        let (scheduled, late) = (self.delay.deadline(), self.delay.late());
+        self.missed = u64::try_from(late.as_nanos() / self.period.as_nanos()).unwrap_or(u64::MAX);
+        let pause = self.missed_tick_behavior.pause(late, self.period);
+        self.delay.reset_at(scheduled + pause.min(FAR_FUTURE));
+        Poll::Ready(Ok(scheduled))
     }
 
     /// Returns how many later ticks were already due when the last tick was returned, or zero if that tick was not late:
@@ -303,7 +356,7 @@ impl<S: Delay<Time: Add<Duration, Output = S::Time>>> Interval<S> {
     /// Schedules the next tick at `deadline`, and later ticks every period after that. Ticks missed before the call are
     /// forgotten.
     ///
-    /// As with [`Sleep::reset_at`], a waiting task is woken at the new deadline without another poll, or immediately if
+    /// As with [`Sleep::reset_at`](crate::Sleep::reset_at), a waiting task is woken at the new deadline without another poll, or immediately if
     /// that has passed.
     ///
     /// # Examples
@@ -318,7 +371,7 @@ impl<S: Delay<Time: Add<Duration, Output = S::Time>>> Interval<S> {
     /// assert_eq!(hourly.tick().await, deadline);
     /// # }
     /// ```
-    pub fn reset_at(&mut self, deadline: S::Time) {
+    pub fn reset_at(&mut self, deadline: T) {
         self.delay.reset_at(deadline);
     }
 
@@ -363,10 +416,10 @@ impl<S: Delay<Time: Add<Duration, Output = S::Time>>> Interval<S> {
     }
 }
 
-impl<S: Delay<Time: Add<Duration, Output = S::Time>>> Stream for Interval<S> {
-    type Item = S::Outcome<S::Time>;
+impl<T: Time> Stream for Interval<T> {
+    type Item = T;
 
-    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<T>> {
         self.get_mut().poll_tick(cx).map(Some)
     }
 

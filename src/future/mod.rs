@@ -1,8 +1,8 @@
-//! [`Sleep`], [`Timeout`] and [`Interval`], their fallible forms over [`Try`], and the functions and the methods of
-//! [`Timer`] that create them. [`boot`] and [`wall`] have the same on other clocks.
+//! [`Sleep`], [`TrySleep`], [`Timeout`] and [`Interval`], and the functions and the methods of [`Timer`] that create
+//! them. [`boot`] and [`wall`] have the same on other clocks.
 
 pub mod boot;
-mod delay;
+pub(crate) mod delay;
 pub(crate) mod hooks;
 mod interval;
 mod lazy_sleep;
@@ -14,7 +14,7 @@ pub mod wall;
 use std::future::IntoFuture;
 use std::time::Duration;
 
-pub use delay::{Try, TrySleep};
+pub use delay::{Time, TrySleep};
 pub use interval::{Interval, MissedTickBehavior, interval, interval_at};
 pub(crate) use lazy_sleep::LazySleep;
 pub use sleep::{Sleep, sleep, sleep_until};
@@ -24,6 +24,7 @@ use crate::clock::{self, Instant};
 use crate::core::registry;
 use crate::future::hooks::TimerKind;
 use crate::timer::Timer;
+use crate::util::error::Error;
 use crate::wheel::Tick;
 
 /// A sleep on the given timer, or without one on the timer of the runtime that polls it.
@@ -47,7 +48,7 @@ impl Timer {
     ///
     /// # Panics
     ///
-    /// Polling panics if the sleep has to wait and the timer is [full](crate::timer::Builder::capacity) or was shut
+    /// Polling panics if the sleep has to wait and the timer is at [capacity](crate::timer::Builder::capacity) or was shut
     /// down. [`try_sleep`](Timer::try_sleep) returns an error instead.
     ///
     /// # Examples
@@ -82,7 +83,7 @@ impl Timer {
         sleep_on(Some(self), clock::tick_of(deadline))
     }
 
-    /// Waits as [`sleep`](Timer::sleep) does, but returns an error instead of panicking. See [`Try`].
+    /// Waits as [`sleep`](Timer::sleep) does, but returns an error instead of panicking. See [`TrySleep`].
     ///
     /// # Errors
     ///
@@ -103,10 +104,10 @@ impl Timer {
     /// ```
     #[track_caller]
     pub fn try_sleep(&self, duration: Duration) -> TrySleep {
-        Try::from(self.sleep(duration))
+        TrySleep::over(self.sleep(duration))
     }
 
-    /// Waits as [`sleep_until`](Timer::sleep_until) does, but returns an error instead of panicking. See [`Try`].
+    /// Waits as [`sleep_until`](Timer::sleep_until) does, but returns an error instead of panicking. See [`TrySleep`].
     ///
     /// # Examples
     ///
@@ -120,7 +121,7 @@ impl Timer {
     /// ```
     #[track_caller]
     pub fn try_sleep_until(&self, deadline: Instant) -> TrySleep {
-        Try::from(self.sleep_until(deadline))
+        TrySleep::over(self.sleep_until(deadline))
     }
 
     /// Awaits `future` for at most `duration` from now, on this timer, whatever runtime polls it. See
@@ -128,7 +129,7 @@ impl Timer {
     ///
     /// # Panics
     ///
-    /// Polling panics in the same cases as [`sleep`](Timer::sleep).
+    /// Polling panics as [`sleep`](Timer::sleep) does.
     ///
     /// # Examples
     ///
@@ -149,7 +150,7 @@ impl Timer {
     ///
     /// # Panics
     ///
-    /// Polling panics in the same cases as [`sleep`](Timer::sleep).
+    /// Polling panics as [`sleep`](Timer::sleep) does.
     ///
     /// # Examples
     ///
@@ -169,14 +170,13 @@ impl Timer {
 
     /// Awaits `future` as [`timeout`](Timer::timeout) does, but returns an error instead of panicking.
     ///
-    /// The future is polled first, so a full timer does not affect one that is ready immediately. The future survives
-    /// an error: poll again to retry, or take it out with [`into_inner`](Timeout::into_inner).
+    /// The future is polled first, so a timer at capacity does not affect one that is ready immediately. The future
+    /// survives an error: poll again to retry, or take it out with [`into_inner`](Timeout::into_inner).
     ///
     /// # Errors
     ///
-    /// Resolves to an outer error if the future has to wait and the timer is [at
-    /// capacity](crate::error::Error::is_at_capacity) or was [shut down](crate::error::Error::is_shutdown), and to the
-    /// inner error [`Elapsed`](crate::error::Elapsed) if the deadline passes first.
+    /// Resolves to an error that says which it is: the deadline [passed first](Error::is_elapsed), or the future has to
+    /// wait and the timer is [at capacity](Error::is_at_capacity) or was [shut down](Error::is_shutdown).
     ///
     /// # Cancel safety
     ///
@@ -190,8 +190,8 @@ impl Timer {
     /// # use hairspring::{Duration, Timer};
     /// let timer = Timer::builder().capacity(100).build().unwrap();
     /// match timer.try_timeout(Duration::from_secs(1), async { 5 }).await {
-    ///     Ok(Ok(answer)) => assert_eq!(answer, 5),
-    ///     Ok(Err(_elapsed)) => eprintln!("too late"),
+    ///     Ok(answer) => assert_eq!(answer, 5),
+    ///     Err(error) if error.is_elapsed() => eprintln!("too late"),
     ///     Err(error) => eprintln!("shedding load: {error}"),
     /// }
     /// timer.shutdown();
@@ -201,8 +201,8 @@ impl Timer {
     /// # }
     /// ```
     #[track_caller]
-    pub fn try_timeout<F: IntoFuture>(&self, duration: Duration, future: F) -> Timeout<F::IntoFuture, TrySleep> {
-        Timeout::over(future.into_future(), Try::from(self.sleep(duration).of(TimerKind::Timeout)))
+    pub fn try_timeout<F: IntoFuture>(&self, duration: Duration, future: F) -> Timeout<F::IntoFuture, Instant, Error> {
+        Timeout::new(future.into_future(), self.sleep(duration))
     }
 
     /// Awaits `future` as [`timeout_at`](Timer::timeout_at) does, but returns an error instead of panicking. See
@@ -213,16 +213,20 @@ impl Timer {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() {
-    /// # use hairspring::{Duration, Timer, error::Elapsed};
+    /// # use hairspring::{Duration, Timer};
     /// let timer = Timer::current();
     /// let deadline = timer.now() + Duration::from_millis(1);
     /// let limited = timer.try_timeout_at(deadline, std::future::pending::<()>());
-    /// assert_eq!(limited.await, Ok(Err(Elapsed::new())));
+    /// assert!(limited.await.unwrap_err().is_elapsed());
     /// # }
     /// ```
     #[track_caller]
-    pub fn try_timeout_at<F: IntoFuture>(&self, deadline: Instant, future: F) -> Timeout<F::IntoFuture, TrySleep> {
-        Timeout::over(future.into_future(), Try::from(self.sleep_until(deadline).of(TimerKind::Timeout)))
+    pub fn try_timeout_at<F: IntoFuture>(
+        &self,
+        deadline: Instant,
+        future: F,
+    ) -> Timeout<F::IntoFuture, Instant, Error> {
+        Timeout::new(future.into_future(), self.sleep_until(deadline))
     }
 
     /// Creates an interval on this timer that ticks immediately and then every `period`. It keeps the timer alive. See
@@ -230,7 +234,7 @@ impl Timer {
     ///
     /// # Panics
     ///
-    /// Panics if `period` is zero. A tick panics in the same cases as [`sleep`](Timer::sleep).
+    /// Panics if `period` is zero. A tick panics as [`sleep`](Timer::sleep) does.
     ///
     /// # Examples
     ///
@@ -267,52 +271,5 @@ impl Timer {
     #[must_use]
     pub fn interval_at(&self, start: Instant, period: Duration) -> Interval {
         Interval::new(self.sleep_until(start).of(TimerKind::Interval), period, Some(self))
-    }
-
-    /// Creates an interval as [`interval`](Timer::interval) does, whose ticks return an error if the timer is full or
-    /// was shut down. Each tick that has to wait takes a place in the timer. An error skips no tick: the next call
-    /// retries the same one.
-    ///
-    /// # Panics
-    ///
-    /// Panics if `period` is zero.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// # use hairspring::{Duration, Timer};
-    /// let timer = Timer::builder().build().unwrap();
-    /// let mut interval = timer.try_interval(Duration::from_secs(60));
-    /// assert!(interval.tick().await.is_ok(), "the first tick does not wait");
-    /// timer.shutdown();
-    /// assert!(interval.tick().await.is_err_and(|error| error.is_shutdown()));
-    /// # }
-    /// ```
-    #[track_caller]
-    #[must_use]
-    pub fn try_interval(&self, period: Duration) -> Interval<TrySleep> {
-        self.try_interval_at(self.now(), period)
-    }
-
-    /// Creates an interval as [`interval_at`](Timer::interval_at) does, whose ticks return an error if the timer is
-    /// full or was shut down. See [`try_interval`](Timer::try_interval).
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// # use hairspring::{Duration, Timer};
-    /// let timer = Timer::current();
-    /// let start = timer.now() + Duration::from_millis(2);
-    /// assert_eq!(timer.try_interval_at(start, Duration::from_millis(1)).tick().await, Ok(start));
-    /// # }
-    /// ```
-    #[track_caller]
-    #[must_use]
-    pub fn try_interval_at(&self, start: Instant, period: Duration) -> Interval<TrySleep> {
-        Interval::new(Try::from(self.sleep_until(start).of(TimerKind::Interval)), period, Some(self))
     }
 }

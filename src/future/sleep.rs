@@ -27,6 +27,7 @@ use crate::core::registry;
 use crate::core::shard::{InsertError, Key, Shard, ShardLease};
 use crate::future::hooks::{TimerKind, WaitHooks};
 use crate::future::spans::Spans;
+use crate::timer::Timer;
 use crate::util::error::Error;
 use crate::wheel::Tick;
 
@@ -218,6 +219,11 @@ impl Sleep {
         self
     }
 
+    /// The same sleep on another timer, until `deadline`.
+    pub(crate) fn moved_to(&self, timer: &Timer, deadline: Tick) -> Sleep {
+        super::sleep_on(Some(timer), deadline).made_at(self.made).of(self.flags.kind())
+    }
+
     /// The same sleep, as part of another item.
     #[inline]
     pub(crate) fn of(mut self, kind: TimerKind) -> Sleep {
@@ -329,7 +335,7 @@ impl Sleep {
 
     /// Sets a new deadline, as [`reset`](Sleep::reset) does, without pinning. A [`Timeout`](crate::Timeout::reset_at),
     /// an [`Interval`](crate::Interval::reset_at), a [`boot::Sleep`](crate::boot::Sleep::reset_at) and a
-    /// [`Try`](crate::Try) also have a `reset_at`.
+    /// [`TrySleep`](crate::TrySleep) also have a `reset_at`.
     ///
     /// # Examples
     ///

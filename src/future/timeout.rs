@@ -1,6 +1,7 @@
 //! [`Timeout`]: a future with a deadline, on any clock. [`FutureExt`]: timeouts and cancellation as methods.
 
 use std::future::{Future, IntoFuture};
+use std::marker::PhantomData;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -11,10 +12,11 @@ use tokio::task::coop;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Instant;
-use crate::future::delay::Delay;
+use crate::future::delay::{Delay, Time};
 use crate::future::hooks::TimerKind;
 use crate::future::{Sleep, sleep, sleep_until};
-use crate::util::error::Elapsed;
+use crate::timer::Timer;
+use crate::util::error::{Elapsed, Error};
 
 /// Awaits `future` for at most `duration` from now.
 ///
@@ -35,7 +37,7 @@ use crate::util::error::Elapsed;
 ///
 /// # Panics
 ///
-/// Polling panics in the same cases as [`sleep`].
+/// Polling panics as [`sleep`] does.
 ///
 /// # Examples
 ///
@@ -92,11 +94,15 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
 
 /// The future that [`timeout`] and [`timeout_at`] return.
 ///
-/// `S` is the sleep that it waits on. Over a [`TrySleep`](crate::TrySleep), as [`Timer::try_timeout`] returns it, the
-/// output is wrapped in another `Result`. A [`boot::Timeout`](crate::boot::Timeout) and a
-/// [`wall::Timeout`](crate::wall::Timeout) have deadlines on other clocks. All have the same methods.
+/// `F` is the future, `T` the time of its deadline, and `E` its error:
 ///
-/// [`Timer::try_timeout`]: crate::Timer::try_timeout
+/// | returned by | type | resolves to |
+/// |---|---|---|
+/// | [`timeout`], [`timeout_at`], [`Timer::timeout`] | `Timeout<F>` | `Result<F::Output, Elapsed>` |
+/// | [`boot::timeout`](crate::boot::timeout()) | `Timeout<F, boot::Instant>` | `Result<F::Output, Elapsed>` |
+/// | [`wall::timeout_at`](crate::wall::timeout_at) | `Timeout<F, SystemTime>` | `Result<F::Output, Elapsed>` |
+/// | [`Deadline::limit`](crate::Deadline::limit) | `Timeout<F, Deadline, DeadlineExceeded>` | `Result<F::Output, DeadlineExceeded>` |
+/// | [`Timer::try_timeout`] | `Timeout<F, Instant, Error>` | `Result<F::Output, Error>` |
 ///
 /// # Examples
 ///
@@ -112,30 +118,69 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 #[derive(Debug)]
 #[pin_project]
-pub struct Timeout<T, S = Sleep> {
+pub struct Timeout<F, T: Time = Instant, E = Elapsed> {
     #[pin]
-    value: T,
-    delay: S,
+    future: F,
+    delay: T::Sleep,
+    error: PhantomData<fn() -> E>,
 }
 
-impl<T> Timeout<T> {
+impl<F, E> Timeout<F, Instant, E> {
     #[inline]
-    pub(crate) fn new(value: T, delay: Sleep) -> Self {
-        Timeout::over(value, delay.of(TimerKind::Timeout))
+    pub(crate) fn new(future: F, delay: Sleep) -> Self {
+        Timeout::over(future, delay.of(TimerKind::Timeout))
     }
 }
 
-impl<T, S: Delay> Timeout<T, S> {
+impl<F, T: Time, E> Timeout<F, T, E> {
     #[inline]
-    pub(crate) fn over(value: T, delay: S) -> Self {
-        Timeout { value, delay }
+    pub(crate) fn over(future: F, delay: T::Sleep) -> Self {
+        Timeout { future, delay, error: PhantomData }
     }
 
-    pub(crate) fn poll_without_limit(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T::Output>
+    /// Polls the future, then the sleep. `late` makes the error of what ended the sleep.
+    #[inline]
+    pub(crate) fn poll_or(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        late: impl FnOnce(&T::Sleep, Result<(), Error>) -> E,
+    ) -> Poll<Result<F::Output, E>>
     where
-        T: Future,
+        F: Future,
     {
-        self.project().value.poll(cx)
+        let this = self.project();
+        let had_budget = coop::has_budget_remaining();
+        if let Poll::Ready(output) = this.future.poll(cx) {
+            return Poll::Ready(Ok(output));
+        }
+        // Otherwise a future that spends the whole budget would never time out.
+        let is_spent = had_budget && !coop::has_budget_remaining();
+        let slept = ready!(this.delay.poll_delay(cx, is_spent));
+        Poll::Ready(Err(late(this.delay, slept)))
+    }
+
+    /// Waits on `timer` instead, whatever runtime polls this, and keeps it alive. The deadline stays.
+    /// [`Timer::timeout`] counts the time on the timer's own clock.
+    ///
+    /// # Panics
+    ///
+    /// Polling panics if the future has to wait and the timer is at [capacity](crate::timer::Builder::capacity) or was
+    /// shut down. [`Timer::try_timeout`] returns an error then.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # use hairspring::{Deadline, Duration, Timer};
+    /// let timer = Timer::builder().build().unwrap();
+    /// let request = Deadline::after(Duration::from_millis(1));
+    /// assert!(request.limit(std::future::pending::<()>()).with_timer(&timer).await.is_err());
+    /// assert_eq!(timer.metrics().fired(), 1);
+    /// # }
+    /// ```
+    pub fn with_timer(self, timer: &Timer) -> Self {
+        Timeout { delay: self.delay.on(timer), ..self }
     }
 
     /// Returns a reference to the inner future.
@@ -148,8 +193,8 @@ impl<T, S: Delay> Timeout<T, S> {
     /// let _inner: &std::future::Pending<u8> = limited.get_ref();
     /// ```
     #[must_use]
-    pub fn get_ref(&self) -> &T {
-        &self.value
+    pub fn get_ref(&self) -> &F {
+        &self.future
     }
 
     /// Returns a mutable reference to the inner future.
@@ -162,8 +207,8 @@ impl<T, S: Delay> Timeout<T, S> {
     /// let _inner: &mut std::future::Pending<u8> = limited.get_mut();
     /// ```
     #[must_use]
-    pub fn get_mut(&mut self) -> &mut T {
-        &mut self.value
+    pub fn get_mut(&mut self) -> &mut F {
+        &mut self.future
     }
 
     /// Returns the inner future, which then has no deadline.
@@ -177,8 +222,8 @@ impl<T, S: Delay> Timeout<T, S> {
     /// assert_eq!(timeout(Duration::ZERO, std::future::ready(3)).into_inner().await, 3);
     /// # }
     /// ```
-    pub fn into_inner(self) -> T {
-        self.value
+    pub fn into_inner(self) -> F {
+        self.future
     }
 
     /// Returns the deadline.
@@ -191,7 +236,7 @@ impl<T, S: Delay> Timeout<T, S> {
     /// assert_eq!(timeout_at(deadline, async {}).deadline(), deadline);
     /// ```
     #[must_use]
-    pub fn deadline(&self) -> S::Time {
+    pub fn deadline(&self) -> T {
         self.delay.deadline()
     }
 
@@ -209,24 +254,28 @@ impl<T, S: Delay> Timeout<T, S> {
     /// assert!(limited.await.is_err());
     /// # }
     /// ```
-    pub fn reset_at(&mut self, deadline: S::Time) {
+    pub fn reset_at(&mut self, deadline: T) {
         self.delay.reset_at(deadline);
     }
 }
 
-impl<T: Future, S: Delay> Future for Timeout<T, S> {
-    type Output = S::Outcome<Result<T::Output, Elapsed>>;
+impl<F: Future, T: Time> Future for Timeout<F, T> {
+    type Output = Result<F::Output, Elapsed>;
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.poll_or(cx, |delay, slept| {
+            slept.unwrap_or_else(|error| delay.panic_with(error));
+            Elapsed::new()
+        })
+    }
+}
+
+impl<F: Future, T: Time> Future for Timeout<F, T, Error> {
+    type Output = Result<F::Output, Error>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = self.project();
-        let had_budget = coop::has_budget_remaining();
-        if let Poll::Ready(output) = this.value.poll(cx) {
-            return Poll::Ready(this.delay.outcome(Ok(Ok(output))));
-        }
-        // Otherwise a future that spends the whole budget would never time out.
-        let is_spent = had_budget && !coop::has_budget_remaining();
-        let elapsed = ready!(this.delay.poll_delay(cx, is_spent));
-        Poll::Ready(this.delay.outcome(elapsed.map(|()| Err(Elapsed::new()))))
+        self.poll_or(cx, |_, slept| slept.err().unwrap_or_else(|| Elapsed::new().into()))
     }
 }
 

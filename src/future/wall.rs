@@ -86,7 +86,8 @@ use std::time::{Duration, SystemTime};
 use futures_core::Stream;
 
 use crate::clock::jumping::{ClockTime, Jumping, Reading, nanos_in};
-use crate::future::{self, boot};
+use crate::future::{Timeout, boot};
+use crate::timer::Timer;
 
 /// Returns the time of day: [`SystemTime::now`], unless a test has changed it.
 ///
@@ -146,23 +147,9 @@ pub fn sleep_until(deadline: SystemTime) -> Sleep {
 /// # }
 /// ```
 #[track_caller]
-pub fn timeout_at<F: IntoFuture>(deadline: SystemTime, future: F) -> Timeout<F::IntoFuture> {
+pub fn timeout_at<F: IntoFuture>(deadline: SystemTime, future: F) -> Timeout<F::IntoFuture, SystemTime> {
     Timeout::over(future.into_future(), sleep_until(deadline))
 }
-
-/// The future that [`timeout_at`] returns: a [`Timeout`](future::Timeout) on this clock.
-///
-/// # Examples
-///
-/// ```
-/// use hairspring::{Duration, wall};
-///
-/// let mut limited = wall::timeout_at(wall::now(), std::future::ready(7));
-/// let deadline = wall::now() + Duration::from_secs(60);
-/// limited.reset_at(deadline);
-/// assert_eq!(limited.deadline(), deadline);
-/// ```
-pub type Timeout<T> = future::Timeout<T, Sleep>;
 
 /// The future that [`sleep_until`] returns.
 ///
@@ -188,13 +175,13 @@ pub type Sleep = boot::Sleep<SystemTime>;
 /// Creates an interval that ticks when the wall clock shows a multiple of `period`, counted from 1970 in UTC: at each
 /// full minute, hour or day.
 ///
-/// The first tick is at the first such time that has not passed. [`with_phase`](Interval::with_phase) shifts all ticks.
+/// The first tick is at the first such time that has not passed. [`with_phase`](AlignedInterval::with_phase) shifts all ticks.
 /// Periods longer than a day work as well, but do not align with weeks or months: 1970 began on a Thursday.
 ///
 /// When the clock is set, or the machine wakes up, the clock may jump:
 ///
 /// - Forward past one or more ticks: one tick is returned immediately, with the time of the first of them. The others
-///   are skipped; [`missed`](Interval::missed) counts them.
+///   are skipped; [`missed`](AlignedInterval::missed) counts them.
 /// - Back by less than a period: no tick is repeated.
 /// - Back by more: ticks follow the new time, so some times get a second tick.
 ///
@@ -218,15 +205,18 @@ pub type Sleep = boot::Sleep<SystemTime>;
 #[track_caller]
 #[must_use]
 #[doc(alias = "cron")]
-pub fn interval_aligned(period: Duration) -> Interval {
+pub fn interval_aligned(period: Duration) -> AlignedInterval {
     assert!(!period.is_zero(), "`period` must be non-zero.");
     let alignment = Alignment { period, phase: Duration::ZERO, last: None };
     let first = alignment.next(Jumping::Wall.now());
-    Interval { delay: Sleep::new(SystemTime::of(first)), alignment, missed: 0 }
+    AlignedInterval { delay: Sleep::new(SystemTime::of(first)), alignment, missed: 0 }
 }
 
-/// The schedule that [`interval_aligned`] returns, read with [`tick`](Interval::tick) or as a [`Stream`] that never
+/// The schedule that [`interval_aligned`] returns, read with [`tick`](AlignedInterval::tick) or as a [`Stream`] that never
 /// ends.
+///
+/// Its ticks are times of day, so unlike an [`Interval`](crate::Interval) it has no `reset`, and it always skips the
+/// ticks that it missed.
 ///
 /// # Examples
 ///
@@ -241,7 +231,7 @@ pub fn interval_aligned(period: Duration) -> Interval {
 /// # }
 /// ```
 #[derive(Debug)]
-pub struct Interval {
+pub struct AlignedInterval {
     delay: Sleep,
     alignment: Alignment,
     missed: u64,
@@ -271,7 +261,29 @@ impl Alignment {
     }
 }
 
-impl Interval {
+impl AlignedInterval {
+    /// Waits on `timer` instead, whatever runtime polls for the ticks, and keeps it alive.
+    ///
+    /// # Panics
+    ///
+    /// A tick panics if it has to wait and the timer is at [capacity](crate::timer::Builder::capacity) or was shut down.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # use hairspring::{Duration, Timer, wall};
+    /// let timer = Timer::builder().build().unwrap();
+    /// wall::interval_aligned(Duration::from_millis(5)).with_timer(&timer).tick().await;
+    /// assert_eq!(timer.metrics().registered(), 1);
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn with_timer(self, timer: &Timer) -> AlignedInterval {
+        AlignedInterval { delay: self.delay.with_timer(timer), ..self }
+    }
+
     /// Shifts all ticks by `phase`, for example by three hours for a tick at 03:00 UTC each day. A phase longer than
     /// the period counts modulo the period.
     ///
@@ -288,7 +300,7 @@ impl Interval {
     /// # }
     /// ```
     #[must_use]
-    pub fn with_phase(mut self, phase: Duration) -> Interval {
+    pub fn with_phase(mut self, phase: Duration) -> AlignedInterval {
         self.alignment.phase = phase;
         self.alignment.last = None;
         self.delay.reset_at(SystemTime::of(self.alignment.aligned(self.delay.reading())));
@@ -378,7 +390,7 @@ impl Interval {
     }
 }
 
-impl Stream for Interval {
+impl Stream for AlignedInterval {
     type Item = SystemTime;
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<SystemTime>> {

@@ -21,6 +21,7 @@
 
 use std::error::Error;
 use std::future::Future;
+use std::marker::PhantomData;
 use std::panic::Location;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -31,11 +32,12 @@ use tower_layer::Layer;
 use tower_service::Service;
 
 use crate::clock;
+use crate::deadline::delay::DeadlineSleep;
 use crate::deadline::{Deadline, DeadlineExceeded};
 use crate::future::hooks::TimerKind;
-use crate::future::{self, Try, TrySleep, now_on, sleep_on};
+use crate::future::{self, now_on, sleep_on};
 use crate::timer::Timer;
-use crate::util::error::Elapsed;
+use crate::util::error::{self, Elapsed};
 
 use limit::{Limit, RequestLimit};
 
@@ -178,10 +180,7 @@ impl<L> TimeoutLayer<L> {
 
 impl<L, A: Clone> TimeoutLayer<L, A> {
     /// Limits the response of a request whose limit was asked for before the service got it.
-    fn limit<F, Late>(&self, response: F, limit: RequestLimit) -> ResponseFuture<F, Late, A>
-    where
-        Late: From<DeadlineExceeded>,
-    {
+    fn limit<F, Late>(&self, response: F, limit: RequestLimit) -> ResponseFuture<F, Late, A> {
         let timer = self.timer.as_ref();
         let deadline = match limit {
             RequestLimit::Duration(duration) => {
@@ -192,9 +191,8 @@ impl<L, A: Clone> TimeoutLayer<L, A> {
             RequestLimit::Deadline(deadline) => deadline,
         };
         let sleep = sleep_on(timer, clock::tick_of(deadline.into())).made_at(self.made).of(TimerKind::Timeout);
-        let late = deadline.instant().map(|_| DeadlineExceeded::new(deadline).into());
-        let response = future::Timeout::over(response, Try::from(sleep));
-        ResponseFuture { response, late, answer: self.answer.clone() }
+        let response = future::Timeout::over(response, DeadlineSleep::over(deadline, sleep));
+        ResponseFuture { response, late: PhantomData, answer: self.answer.clone() }
     }
 }
 
@@ -212,7 +210,7 @@ mod limit {
 
     pub trait Limit<Request> {
         /// What a request that takes too long fails with, unless the layer answers it.
-        type Late: From<DeadlineExceeded> + Into<BoxError> + Clone;
+        type Late: From<DeadlineExceeded> + Into<BoxError>;
 
         fn of(&self, request: &Request) -> RequestLimit;
     }
@@ -422,9 +420,8 @@ where
 #[pin_project]
 pub struct ResponseFuture<F, L = Elapsed, A = ()> {
     #[pin]
-    response: future::Timeout<F, TrySleep>,
-    /// `None` if there is no limit.
-    late: Option<L>,
+    response: future::Timeout<F, Deadline, error::Error>,
+    late: PhantomData<fn() -> L>,
     answer: A,
 }
 
@@ -432,15 +429,17 @@ impl<F, T, E, L> Future for ResponseFuture<F, L>
 where
     F: Future<Output = Result<T, E>>,
     E: Into<BoxError>,
-    L: Into<BoxError> + Clone,
+    L: From<DeadlineExceeded> + Into<BoxError>,
 {
     type Output = Result<T, BoxError>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = self.project();
-        let Some(late) = this.late else { return this.response.poll_without_limit(cx).map_err(Into::into) };
-        let limited = ready!(this.response.poll(cx))?;
-        Poll::Ready(limited.map_err(|Elapsed { .. }| late.clone().into())?.map_err(Into::into))
+        let mut response = self.project().response;
+        Poll::Ready(match ready!(response.as_mut().poll(cx)) {
+            Ok(response) => response.map_err(Into::into),
+            Err(error) if error.is_elapsed() => Err(L::from(DeadlineExceeded::new(response.deadline())).into()),
+            Err(error) => Err(error.into()),
+        })
     }
 }
 
@@ -452,11 +451,8 @@ where
     type Output = Result<T, E>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = self.project();
-        let Some(late) = this.late else { return this.response.poll_without_limit(cx) };
-        Poll::Ready(match ready!(this.response.poll(cx)) {
-            Ok(Ok(response)) => response,
-            Ok(Err(Elapsed { .. })) | Err(_) => Ok((this.answer)(late.clone())),
-        })
+        let mut this = self.project();
+        let answer = ready!(this.response.as_mut().poll(cx));
+        Poll::Ready(answer.unwrap_or_else(|_| Ok((this.answer)(DeadlineExceeded::new(this.response.deadline())))))
     }
 }

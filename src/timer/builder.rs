@@ -184,16 +184,15 @@ impl Builder {
 
     /// Limits how many sleeps may wait at a time. The limit must be at least 1; by default there is none.
     ///
-    /// If the timer is full, [`try_sleep`](Timer::try_sleep), [`try_timeout`](Timer::try_timeout),
-    /// [`try_interval`](Timer::try_interval) and any [`Try`](crate::Try) resolve to an
-    /// [error](crate::error::Error::is_at_capacity). So do the responses of a `tower::TimeoutLayer` and the operations
+    /// If the timer is at capacity, a [`TrySleep`](crate::TrySleep), [`try_timeout`](Timer::try_timeout) and
+    /// [`try_tick`](crate::Interval::try_tick) resolve to an [error](crate::error::Error::is_at_capacity). So do the responses of a `tower::TimeoutLayer` and the operations
     /// of an [`io::TimeoutStream`](crate::io::TimeoutStream). Sleeps, timeouts and intervals that cannot return an error
     /// panic. Queues, maps, stream adapters and `HyperTimer` cannot return one either, and refuse a limited timer when
     /// they are created with it.
     ///
     /// Therefore use a limited timer only in one part of a program, and only with what returns errors. If you
     /// [install](Builder::install) it, everything in the runtime that was not given another timer uses it, and panics
-    /// in a poll that has to wait while the timer is full, unless it can return an error.
+    /// in a poll that has to wait while the timer is at capacity, unless it can return an error.
     ///
     /// A sleep takes a place at the first poll that finds its deadline ahead, and frees it when it fires, is dropped or
     /// is shut down. It takes a new place at the first poll after a reset, unless it was waiting. An interval takes a

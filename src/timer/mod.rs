@@ -178,7 +178,7 @@ impl Timer {
     /// waiting, or zero if the timer had already ended.
     ///
     /// After that, a sleep created from a handle to this timer panics if it is polled before its deadline, and a
-    /// [`Try`](crate::Try) returns an error. A sleep that used the timer because it was [installed](Builder::install)
+    /// [`TrySleep`](crate::TrySleep) returns an error. A sleep that used the timer because it was [installed](Builder::install)
     /// continues on the runtime's next timer.
     ///
     /// On a default timer that was not built, this does nothing and returns zero, because any dependency of a program

@@ -69,8 +69,8 @@ impl From<Elapsed> for std::io::Error {
     }
 }
 
-/// The error of a timer that was shut down or is at capacity, or of [`Timer::try_current`](crate::Timer::try_current)
-/// outside a runtime.
+/// The error of a timer that was shut down or is at capacity, of [`Timer::try_current`](crate::Timer::try_current)
+/// outside a runtime, and of [`Timer::try_timeout`](crate::Timer::try_timeout) if the deadline passes first.
 ///
 /// The methods tell these cases apart. Two errors are equal if their messages are, including the timer's name and the
 /// number of pending sleeps.
@@ -97,6 +97,7 @@ enum Kind {
     AtCapacity,
     Invalid,
     NoRuntime,
+    Elapsed,
 }
 
 impl Error {
@@ -209,9 +210,32 @@ impl Error {
     }
 }
 
+impl Error {
+    /// Returns whether a deadline passed, as with [`Elapsed`]: [`Timer::try_timeout`](crate::Timer::try_timeout) then
+    /// returns this error.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hairspring::error::{Elapsed, Error};
+    /// assert!(Error::from(Elapsed::new()).is_elapsed());
+    /// ```
+    #[must_use]
+    pub fn is_elapsed(&self) -> bool {
+        self.kind == Kind::Elapsed
+    }
+}
+
+impl From<Elapsed> for Error {
+    fn from(_: Elapsed) -> Error {
+        Error::new(Kind::Elapsed)
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.timer {
+            _ if self.kind == Kind::Elapsed => return Elapsed::new().fmt(f),
             _ if self.kind == Kind::NoRuntime => {
                 return f.write_str(
                     "no tokio runtime here: outside a runtime, `Timer::current` returns the process's own timer",
@@ -227,7 +251,7 @@ impl fmt::Display for Error {
             (Kind::AtCapacity, Some(pending)) => write!(f, "is at capacity: {pending} pending"),
             (Kind::AtCapacity, None) => f.write_str("is at capacity"),
             (Kind::Invalid, _) => f.write_str("does not accept this deadline"),
-            (Kind::Shutdown | Kind::RuntimeEnded | Kind::NoRuntime, _) => {
+            (Kind::Shutdown | Kind::RuntimeEnded | Kind::NoRuntime | Kind::Elapsed, _) => {
                 f.write_str("has ended: it was shut down, or its driver was dropped with its runtime")
             }
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::task::{Context, Poll, Waker};
 
-use crate::common::{HOUR, Wakes, both_flavours, ms, must_end, panic_message, paused, poll, settle};
+use crate::common::{HOUR, Wakes, both_flavours, ms, must_end, paused, poll, settle};
 use futures::{FutureExt, Stream, StreamExt};
 use hairspring::MissedTickBehavior::{self, Burst, Delay, Skip};
 use hairspring::{Duration, Instant, Interval, Timer, boot, interval, interval_at, timeout};
@@ -110,7 +110,6 @@ fn what_the_timer_rounds_is_not_late() {
                 };
             }
             keeps_its_period!(timer.interval(PERIOD));
-            keeps_its_period!(timer.try_interval(PERIOD));
             keeps_its_period!(interval(PERIOD));
             keeps_its_period!(boot::interval(PERIOD));
         });
@@ -300,31 +299,30 @@ fn a_full_timer_refuses_a_tick_and_loses_none() {
     let (timer, _driver) = Timer::builder().capacity(1).build_with_driver().unwrap();
     let mut first = timer.try_sleep(HOUR);
     assert!(poll(&mut first).is_pending());
-    let mut ticks = timer.try_interval(HOUR);
-    let start = ticks.tick().now_or_never().expect("the first is due").unwrap();
+    let mut ticks = timer.interval(HOUR);
+    let start = ticks.try_tick().now_or_never().expect("the first is due").unwrap();
     for _ in 0..3 {
-        assert!(ticks.tick().now_or_never().unwrap().is_err_and(|error| error.is_at_capacity()));
+        assert!(ticks.try_tick().now_or_never().unwrap().is_err_and(|error| error.is_at_capacity()));
     }
     drop(first);
-    assert!(ticks.tick().now_or_never().is_none(), "there is room again");
+    assert!(ticks.try_tick().now_or_never().is_none(), "there is room again");
     ticks.reset_at(start);
-    assert_eq!(ticks.tick().now_or_never(), Some(Ok(start)));
-    assert_eq!(panic_message(|| timer.try_interval(Duration::ZERO)), "`period` must be non-zero.");
+    assert_eq!(ticks.try_tick().now_or_never(), Some(Ok(start)));
 }
 
 #[test]
 fn fallible_ticks_keep_the_schedule_until_the_shutdown() {
     paused().block_on(async {
         let timer = Timer::builder().build().unwrap();
-        let mut ticks = timer.try_interval(ms(10));
-        let start = ticks.tick().await.unwrap();
+        let mut ticks = timer.interval(ms(10));
+        let start = ticks.try_tick().await.unwrap();
         tokio::time::advance(ms(25)).await;
         for late in [10, 20, 30] {
-            assert_eq!(ticks.tick().await, Ok(start + ms(late)));
+            assert_eq!(ticks.try_tick().await, Ok(start + ms(late)));
         }
-        let mut later = timer.try_interval_at(start + ms(50), ms(10));
-        assert_eq!((later.tick().await, later.tick().await), (Ok(start + ms(50)), Ok(start + ms(60))));
-        let waiting = tokio::spawn(async move { [later.tick().await, later.tick().await] });
+        let mut later = timer.interval_at(start + ms(50), ms(10));
+        assert_eq!((later.try_tick().await, later.try_tick().await), (Ok(start + ms(50)), Ok(start + ms(60))));
+        let waiting = tokio::spawn(async move { [later.try_tick().await, later.try_tick().await] });
         settle().await;
         assert_eq!(timer.shutdown(), 1);
         assert_eq!(waiting.await.unwrap(), [Err(hairspring::error::Error::shutdown()); 2]);

@@ -182,7 +182,7 @@ mod by_hand {
         }
         assert!(matches!(poll(&mut limited), Poll::Ready(Err(_))));
         assert!(matches!(poll(&mut fallible), Poll::Ready(Ok(()))));
-        assert!(matches!(poll(&mut tried), Poll::Ready(Ok(Err(_)))));
+        assert!(matches!(poll(&mut tried), Poll::Ready(Err(_))));
         assert_eq!(poll(&mut timer.timeout(Duration::ZERO, std::future::ready(5))), Poll::Ready(Ok(5)));
         let mut told = timer.try_sleep(MICRO);
         assert!(poll(&mut told).is_pending());

@@ -16,8 +16,8 @@ use futures::executor::{LocalPool, ThreadPool, block_on};
 use futures::future::{BoxFuture, join_all};
 use futures::task::{LocalSpawnExt, SpawnExt};
 use hairspring::{
-    DeadlineMap, DelayQueue, Duration, Instant, Sleep, Timer, Try, interval, interval_at, sleep, sleep_until, timeout,
-    timeout_at,
+    DeadlineMap, DelayQueue, Duration, Instant, Sleep, Timer, TrySleep, interval, interval_at, sleep, sleep_until,
+    timeout, timeout_at,
 };
 use tokio::runtime::{Handle, Runtime};
 use tokio::task::{LocalSet, block_in_place, spawn_blocking};
@@ -252,7 +252,7 @@ fn a_runtime_that_has_ended_fails_every_sleep_that_has_to_wait() {
             runtime.spawn(sleep(HOUR));
             drop(runtime);
             let entered = handle.enter();
-            let mut late = Try::from(sleep(HOUR));
+            let mut late = TrySleep::from(sleep(HOUR));
             let ended = poll(&mut late).map(Result::unwrap_err);
             assert!(matches!(ended, Poll::Ready(error) if error.is_shutdown() && !error.is_no_runtime()), "{ended:?}");
             assert!(poll(&mut sleep(Duration::ZERO)).is_ready(), "it does not have to wait");

@@ -8,9 +8,11 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use crate::common::{HOUR, HUNG, Wakes, both_flavours, ms, must_end, paused, poll, poll_with, settle};
-use futures::FutureExt;
+use futures::{FutureExt, StreamExt};
 use hairspring::error::{Elapsed, Error};
-use hairspring::{Duration, Instant, Timer, Try, boot, sleep, sleep_until, timeout, timeout_at, wall};
+use hairspring::{
+    Deadline, Duration, Instant, Timer, TrySleep, boot, interval_at, sleep, sleep_until, timeout, timeout_at, wall,
+};
 use tokio::task::coop;
 
 #[tokio::test(start_paused = true)]
@@ -171,16 +173,16 @@ fn a_fallible_timeout_works_like_a_timeout() {
     for runtime in both_flavours().into_iter().chain([paused()]) {
         runtime.block_on(async {
             let timer = Timer::builder().build().unwrap();
-            assert_eq!(timer.try_timeout(HOUR, ready(1)).await, Ok(Ok(1)));
+            assert_eq!(timer.try_timeout(HOUR, ready(1)).await, Ok(1));
             let start = Instant::now();
-            assert_eq!(timer.try_timeout(ms(5), pending::<()>()).await, Ok(Err(Elapsed::new())));
+            assert_eq!(timer.try_timeout(ms(5), pending::<()>()).await, Err(Error::from(Elapsed::new())));
             assert!(start.elapsed() >= ms(5));
             let mut limited = timer.try_timeout_at(start + ms(10), pending::<()>());
             assert_eq!(limited.deadline(), start + ms(10));
-            assert_eq!((&mut limited).await, Ok(Err(Elapsed::new())));
+            assert_eq!((&mut limited).await, Err(Error::from(Elapsed::new())));
             assert!(start.elapsed() >= ms(10));
-            assert_eq!(timer.try_timeout_at(start, pending::<()>()).await, Ok(Err(Elapsed::new())));
-            assert_eq!(timer.try_timeout(Duration::MAX, sleep(ms(1))).await, Ok(Ok(())));
+            assert_eq!(timer.try_timeout_at(start, pending::<()>()).await, Err(Error::from(Elapsed::new())));
+            assert_eq!(timer.try_timeout(Duration::MAX, sleep(ms(1))).await, Ok(()));
         });
     }
 }
@@ -197,7 +199,7 @@ fn a_shut_down_timer_fails_fallible_timeouts() {
             assert_eq!(timer.shutdown(), 1);
             assert_eq!(limited.await.unwrap(), Err(Error::shutdown()), "a timeout that waits");
             assert_eq!(timer.try_timeout(HOUR, pending::<()>()).await, Err(Error::shutdown()));
-            assert_eq!(timer.try_timeout_at(Instant::now() + HOUR, ready(1)).await, Ok(Ok(1)), "needs no timer");
+            assert_eq!(timer.try_timeout_at(Instant::now() + HOUR, ready(1)).await, Ok(1), "needs no timer");
         });
     }
 }
@@ -207,7 +209,7 @@ fn a_full_timer_refuses_a_fallible_timeout_that_waits() {
     let (timer, _driver) = Timer::builder().capacity(1).build_with_driver().unwrap();
     let mut first = timer.try_sleep(HOUR);
     assert!(poll(&mut first).is_pending());
-    assert_eq!(timer.try_timeout(HOUR, ready(1)).now_or_never(), Some(Ok(Ok(1))), "a ready future needs no room");
+    assert_eq!(timer.try_timeout(HOUR, ready(1)).now_or_never(), Some(Ok(1)), "a ready future needs no room");
     let mut limited = timer.try_timeout(HOUR, pending::<()>());
     for _ in 0..3 {
         assert!(matches!(poll(&mut limited), Poll::Ready(Err(error)) if error.is_at_capacity()));
@@ -223,12 +225,12 @@ fn a_full_timer_refuses_a_fallible_timeout_that_waits() {
 fn sleeps_on_every_clock_can_be_fallible() {
     paused().block_on(async {
         let timer = Timer::builder().capacity(1).install().unwrap();
-        let mut first = Try::from(sleep(HOUR));
+        let mut first = TrySleep::from(sleep(HOUR));
         assert!(poll(&mut first).is_pending() && !first.is_elapsed());
         let held = Arc::new(());
         let waker = crate::common::holding(held.clone());
-        let mut on_boot = Try::from(boot::sleep(ms(5)));
-        let mut on_wall = Try::from(wall::sleep_until(wall::now() + HOUR));
+        let mut on_boot = TrySleep::from(boot::sleep(ms(5)));
+        let mut on_wall = TrySleep::from(wall::sleep_until(wall::now() + HOUR));
         for _ in 0..3 {
             assert!(matches!(poll_with(&mut on_boot, &waker), Poll::Ready(Err(error)) if error.is_at_capacity()));
             assert!(matches!(poll_with(&mut on_wall, &waker), Poll::Ready(Err(error)) if error.is_at_capacity()));
@@ -246,6 +248,41 @@ fn sleeps_on_every_clock_can_be_fallible() {
     });
 }
 
+#[tokio::test]
+async fn whatever_waits_can_be_given_a_timer() {
+    let timer = Timer::builder().build().unwrap();
+    let mut count = 0;
+    let mut waits = |waits: bool| {
+        count += 1;
+        assert!(waits && timer.metrics().pending() == count);
+    };
+    let (later, closes) = (boot::Instant::now() + HOUR, wall::now() + HOUR);
+    let mut limited = timeout(HOUR, pending::<()>()).with_timer(&timer);
+    waits(poll(&mut limited).is_pending());
+    let mut on_boot = boot::timeout_at(later, pending::<()>()).with_timer(&timer);
+    waits(poll(&mut on_boot).is_pending());
+    assert_eq!(on_boot.deadline(), later);
+    let mut on_wall = wall::timeout_at(closes, pending::<()>()).with_timer(&timer);
+    waits(poll(&mut on_wall).is_pending());
+    let mut request = Deadline::after(HOUR).limit(pending::<()>()).with_timer(&timer);
+    waits(poll(&mut request).is_pending());
+    let (mut boot_sleep, mut wall_sleep) =
+        (boot::sleep(HOUR).with_timer(&timer), wall::sleep_until(closes).with_timer(&timer));
+    waits(poll(&mut boot_sleep).is_pending());
+    waits(poll(&mut wall_sleep).is_pending());
+    let mut ticks = interval_at(Instant::now() + HOUR, HOUR).with_timer(&timer);
+    waits(ticks.next().now_or_never().is_none());
+    let mut boot_ticks = boot::interval_at(later, HOUR).with_timer(&timer);
+    waits(boot_ticks.next().now_or_never().is_none());
+    let mut hours = wall::interval_aligned(HOUR).with_timer(&timer);
+    waits(hours.next().now_or_never().is_none());
+    // What already waits moves to the other timer.
+    let other = Timer::builder().build().unwrap();
+    let mut limited = limited.with_timer(&other);
+    assert!(poll(&mut limited).is_pending());
+    assert_eq!((timer.metrics().pending(), other.metrics().pending()), (8, 1));
+}
+
 /// If refusals spend budget, a task that retries lets others run and free room.
 #[test]
 fn a_refusal_spends_budget() {
@@ -256,7 +293,7 @@ fn a_refusal_spends_budget() {
             assert!(poll(&mut first).is_pending());
             let frees_room = tokio::spawn(async move { drop(first) });
             let retries = async {
-                while let Err(error) = Try::from(boot::sleep(HOUR)).await {
+                while let Err(error) = TrySleep::from(boot::sleep(HOUR)).await {
                     assert!(error.is_at_capacity());
                 }
             };

@@ -3,9 +3,10 @@
 use std::fmt::Debug;
 use std::hash::Hash;
 use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::time::SystemTime;
 
 use crate::common::{HOUR, ms, poll, settle};
-use hairspring::deadline::{GrpcTimeoutError, Limited};
+use hairspring::deadline::GrpcTimeoutError;
 use hairspring::deadline_map::{self, TryInsertError};
 use hairspring::delay_queue::{self, Expired};
 use hairspring::error::{Elapsed, Error};
@@ -15,7 +16,7 @@ use hairspring::timer::{Alarm, BuildError, Builder, Driver, Lateness, Metrics};
 use hairspring::wheel::{self, Step, Tick, Ticks, Wheel};
 use hairspring::{
     Deadline, DeadlineExceeded, DeadlineMap, DelayQueue, Expirations, Instant, Interval, MissedTickBehavior, Sleep,
-    Timeout, Timer, Try, TrySleep, boot, interval, sleep, timeout, wall,
+    Timeout, Timer, TrySleep, boot, interval, sleep, timeout, wall,
 };
 use tokio::io::AsyncReadExt;
 
@@ -35,13 +36,14 @@ macro_rules! lasting {
 #[test]
 fn everything_is_send_sync_unpin_debug_and_unwind_safe() {
     lasting!(
-        Sleep, TrySleep, Timeout<Payload>, Timeout<Payload, TrySleep>, Interval, Interval<TrySleep>, MissedTickBehavior,
+        Sleep, TrySleep, Timeout<Payload>, Timeout<Payload, Instant, Error>, Interval, MissedTickBehavior,
         Timer, Builder, BuildError, Alarm, Metrics, Lateness, Instant, Elapsed, Error,
-        boot::Interval, boot::Timeout<Payload>, wall::Interval, wall::Timeout<Payload>, Try<boot::Sleep>, Try<wall::Sleep>,
+        boot::Sleep, Interval<boot::Instant>, Timeout<Payload, boot::Instant>, TrySleep<boot::Instant>,
+        wall::Sleep, wall::AlignedInterval, Timeout<Payload, SystemTime>, TrySleep<SystemTime>,
         DelayQueue<Payload>, Expired<Payload>, delay_queue::Key,
         DeadlineMap<Payload, Payload>, Expirations<Payload, Payload>, TryInsertError<Payload, Payload>,
         deadline_map::Builder<Payload, Payload>, deadline_map::Metrics,
-        Deadline, DeadlineExceeded, Limited<Payload>, GrpcTimeoutError, TimeoutStream<Payload>, Limit, LimitExceeded,
+        Deadline, DeadlineExceeded, Timeout<Payload, Deadline, DeadlineExceeded>, GrpcTimeoutError, TimeoutStream<Payload>, Limit, LimitExceeded,
         ChunksTimeout<Inner>, Debounce<Inner>, IntervalStream, Throttle<Inner>, TimeoutRepeating<Inner>,
         stream::Timeout<Inner>,
         Wheel<Payload>, Step<Payload>, Tick, Ticks, wheel::Key,

@@ -11,7 +11,7 @@ use crate::common::{
 };
 use crate::kinds::{DAY, Kind, NANO, on_each};
 use hairspring::test_util::{self, ManualClock, settle};
-use hairspring::{Duration, Instant, Timer, advance, pause, resume, sleep, sleep_until};
+use hairspring::{Duration, Instant, Timer, advance, boot, pause, resume, sleep, sleep_until, timeout_at};
 
 fn timer_on(clock: &ManualClock) -> Timer {
     Timer::builder().clock(clock).build().unwrap()
@@ -350,4 +350,17 @@ fn resumed_time_never_goes_back() {
             goes_on();
         });
     });
+}
+
+#[test]
+fn a_given_timer_keeps_the_deadline_and_its_own_clock() {
+    let clock = ManualClock::new();
+    let (timer, _driver) = Timer::builder().clock(&clock).build_with_driver().unwrap();
+    let mut limited = timeout_at(clock.now() + ms(10), std::future::pending::<()>()).with_timer(&timer);
+    let mut slept = boot::sleep(ms(10)).with_timer(&timer);
+    assert!(poll(&mut limited).is_pending() && poll(&mut slept).is_pending());
+    clock.advance(ms(10));
+    assert!(poll(&mut limited).is_ready());
+    clock.advance(HOUR);
+    assert!(poll(&mut slept).is_ready());
 }

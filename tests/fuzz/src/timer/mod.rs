@@ -13,7 +13,7 @@ mod wakers;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-use hairspring::{Duration, TrySleep};
+use hairspring::{Duration, Instant, Sleep, TrySleep};
 
 use self::model::{Model, Setup, State};
 use self::wakers::{Caught, Probe, caught};
@@ -237,27 +237,64 @@ fn create(slot: Slot, when: When) {
     let Some((timer, deadline)) = model::with(|model| model.before_create(slot, when)) else { return };
     let sleep = match when {
         // A duration cannot say "never": it is limited to 500 years.
-        When::In(nanos) if nanos < u64::MAX => timer.try_sleep(Duration::from_nanos(nanos)),
-        _ => timer.try_sleep_until(model::with(|model| model.instant_of(deadline))),
+        When::In(nanos) if nanos < u64::MAX => timer.sleep(Duration::from_nanos(nanos)),
+        _ => timer.sleep_until(model::with(|model| model.instant_of(deadline))),
     };
-    model::with(|model| model.put(slot, sleep, None, State::Idle));
+    model::with(|model| model.put(slot, AnySleep::of(slot, sleep), None, State::Idle));
 }
 
-/// Polls, one time in four as a sleep that panics where others return an error.
 fn poll(slot: Slot, same: bool, on_wake: Option<Do>, on_drop: Option<Do>) {
     let Some((mut sleep, kept)) = model::with(|model| model.take(slot)) else { return };
     let (again, left) = if same { (kept, None) } else { (None, kept) };
     let (waker, token) = again.unwrap_or_else(|| Probe::waker(slot, on_wake, on_drop));
     let expected = model::with(|model| model.before_poll(slot, token));
-    let answer = polled(&mut sleep, token % 4 > 0, &mut Context::from_waker(&waker));
+    let answer = polled(&mut sleep, &mut Context::from_waker(&waker));
     let kept = (same || token % 4 == 0).then(|| (waker.clone(), token));
     model::with(|model| model.after_poll(slot, sleep, expected, answer, kept));
     drop_wakers((waker, left));
 }
 
-fn polled(sleep: &mut TrySleep, is_fallible: bool, cx: &mut Context<'_>) -> Answer {
-    let polled =
-        caught(|| if is_fallible { Pin::new(sleep).poll(cx) } else { Pin::new(&mut **sleep).poll(cx).map(Ok) });
+/// A sleep that returns errors, or in one slot of four one that panics.
+#[derive(Debug)]
+enum AnySleep {
+    Fallible(TrySleep),
+    Panics(Sleep),
+}
+
+/// Calls a method that both kinds have.
+macro_rules! either {
+    ($sleep:expr, $inner:ident => $call:expr) => {
+        match $sleep {
+            AnySleep::Fallible($inner) => $call,
+            AnySleep::Panics($inner) => $call,
+        }
+    };
+}
+
+impl AnySleep {
+    fn of(slot: Slot, sleep: Sleep) -> AnySleep {
+        if slot % 4 > 0 { AnySleep::Fallible(sleep.into()) } else { AnySleep::Panics(sleep) }
+    }
+
+    fn reset_at(&mut self, deadline: Instant) {
+        either!(self, sleep => sleep.reset_at(deadline));
+    }
+
+    fn deadline(&self) -> Instant {
+        either!(self, sleep => sleep.deadline())
+    }
+
+    fn is_elapsed(&self) -> bool {
+        either!(self, sleep => sleep.is_elapsed())
+    }
+}
+
+fn polled(sleep: &mut AnySleep, cx: &mut Context<'_>) -> Answer {
+    let is_fallible = matches!(sleep, AnySleep::Fallible(_));
+    let polled = caught(|| match sleep {
+        AnySleep::Fallible(sleep) => Pin::new(sleep).poll(cx),
+        AnySleep::Panics(sleep) => Pin::new(sleep).poll(cx).map(Ok),
+    });
     match polled {
         Ok(Poll::Ready(Ok(()))) => Answer::Ready,
         Ok(Poll::Pending) => Answer::Pending,
@@ -311,8 +348,8 @@ fn fill() {
     let (timer, never, capacity) =
         model::with(|model| (model.timer.clone(), model.instant_of(u64::MAX), model.setup.capacity));
     let Some(capacity) = capacity else { return };
-    let mut sleeps: Vec<_> = (0..=capacity).map(|_| timer.try_sleep_until(never)).collect();
-    let answers = sleeps.iter_mut().map(|sleep| polled(sleep, true, &mut Context::from_waker(Waker::noop())));
+    let mut sleeps: Vec<_> = (0..=capacity).map(|_| AnySleep::Fallible(timer.try_sleep_until(never))).collect();
+    let answers = sleeps.iter_mut().map(|sleep| polled(sleep, &mut Context::from_waker(Waker::noop())));
     let expected = (0..=capacity).map(|at| if at < capacity { Answer::Pending } else { Answer::Full });
     assert!(answers.eq(expected), "an empty timer accepts fewer or more sleeps than its capacity");
 }
