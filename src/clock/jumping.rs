@@ -108,7 +108,7 @@ pub(crate) fn duration_of_nanos(nanos: u128) -> Duration {
 }
 
 /// The public type for points in time on a clock that may jump.
-pub trait ClockTime: Copy + Unpin + Debug {
+pub trait ClockTime: Copy + Debug + Send + Sync + Unpin + 'static {
     const CLOCK: Jumping;
 
     /// Saturates at the first and the last value of this type.

@@ -43,13 +43,13 @@ use crate::util::error::Error;
 /// assert!(third_tick(boot::interval(Duration::from_millis(1))).await >= start + Duration::from_millis(2));
 /// # }
 /// ```
-pub trait Time: Copy + Add<Duration, Output = Self> {
+pub trait Time: Copy + Ord + Debug + Send + Sync + Add<Duration, Output = Self> + 'static {
     /// The sleep until such a time.
     type Sleep: Delay<Self>;
 }
 
 /// A sleep until a `T`. Sealed: users cannot name it.
-pub trait Delay<T>: Unpin + Debug {
+pub trait Delay<T>: Debug + Send + Sync + Unpin + 'static {
     fn deadline(&self) -> T;
 
     /// The time on the timer's clock, or on the current runtime's before the timer is known.
