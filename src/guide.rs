@@ -3,7 +3,11 @@
 //! [cookbook]: self::cookbook
 //! [ecosystem]: self::ecosystem
 //! [migrating]: self::migrating
+//! [operating]: self::operating
+//! [platforms]: self::platforms
+//! [process]: self::process
 #![cfg_attr(feature = "test-util", doc = "[testing]: crate::test_util")]
+#![cfg_attr(not(feature = "test-util"), doc = "[testing]: crate#features")]
 //!
 #![doc = include_str!("../docs/guide.md")]
 //!
@@ -14,6 +18,13 @@
 // The first definition of a link wins: the page's own are for code hosts.
 
 /// Moving from `tokio::time`, and from tokio-util's queue and timeouts.
+///
+/// [drop_in]: crate::guide::drop_in
+/// [ecosystem]: crate::guide::ecosystem
+/// [process]: crate::guide::process
+/// [whole_graph]: crate::guide::whole_graph
+#[cfg_attr(feature = "test-util", doc = "[testing]: crate::test_util")]
+#[cfg_attr(not(feature = "test-util"), doc = "[testing]: crate#features")]
 ///
 #[doc = include_str!("../docs/migrating.md")]
 ///
@@ -29,6 +40,8 @@
 pub mod migrating {}
 
 /// The tests of published crates, before and after a move to this crate.
+///
+/// [migrating]: crate::guide::migrating
 ///
 #[doc = include_str!("../docs/drop_in.md")]
 ///
@@ -60,6 +73,8 @@ pub mod cookbook {}
 
 /// Crates that accept a timer, and how to give them this one.
 ///
+/// [whole_graph]: crate::guide::whole_graph
+///
 #[doc = include_str!("../docs/ecosystem.md")]
 ///
 /// # See also
@@ -68,3 +83,18 @@ pub mod cookbook {}
 #[cfg_attr(feature = "tower", doc = "- [`tower::TimeoutLayer`](crate::tower::TimeoutLayer).")]
 /// - [`io::TimeoutStream`](crate::io::TimeoutStream), [`Deadline`](crate::Deadline). The [guide](crate::guide).
 pub mod ecosystem {}
+
+/// Counts and alarms for programs in production.
+///
+#[doc = include_str!("../docs/operating.md")]
+pub mod operating {}
+
+/// Where the crate runs, and what differs there.
+///
+#[doc = include_str!("../docs/platforms.md")]
+pub mod platforms {}
+
+/// Threads, files, tasks and memory of the crate in your process.
+///
+#[doc = include_str!("../docs/process.md")]
+pub mod process {}

@@ -11,3 +11,4 @@ mod ecosystem;
 mod examples;
 #[cfg(feature = "test-util")]
 mod readme;
+mod rendered;
