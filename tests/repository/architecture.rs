@@ -9,9 +9,6 @@ const FOLDERS: &str = "util wheel clock core timer future collections stream dea
 /// The guide, the crate's root, and the models, which are tests.
 const APART: [&str; 3] = ["guide.rs", "lib.rs", "models"];
 
-/// All folders may use this file, and it leads to `test_util`.
-const SEAM: &str = "seam";
-
 /// A source file: its path in `src`, and its code, without tests and comments.
 struct Source {
     path: String,
@@ -42,7 +39,7 @@ fn sources() -> Vec<Source> {
 }
 
 fn code_of(source: &str) -> String {
-    let own = source.split("#[cfg(test)]\nmod tests").next().unwrap();
+    let own = source.split("#[cfg(test)]\nmod tests {").next().unwrap();
     // A module may re-export items of another for users.
     let is_code = |line: &&str| !line.trim_start().starts_with("//") && !line.starts_with("pub use crate::");
     own.lines().filter(is_code).collect::<Vec<_>>().join("\n")
@@ -71,9 +68,6 @@ fn no_folder_uses_a_later_one() {
     for Source { path, code } in sources() {
         let at = place(folder_of(&path)).unwrap_or_else(|| panic!("src/{path} is in none of the folders"));
         for used in paths_in(&code) {
-            if folder_of(&used) == SEAM {
-                continue;
-            }
             let Some(of) = place(folder_of(&used)) else { panic!("src/{path} uses {used}, which is in no folder") };
             assert!(of <= at, "src/{path} uses {used}, which is in a later folder");
             arrows += usize::from(of < at);
@@ -135,5 +129,31 @@ fn no_circle_leads_through_two_folders() {
     for (file, reached) in &all {
         let circle: Vec<_> = reached.iter().filter(|used| all[*used].contains(file)).collect();
         assert!(circle.iter().all(|used| folder(used) == folder(file)), "a circle: {circle:?}");
+    }
+}
+
+/// The arrows of the diagram in DESIGN.md: the files of the caller and of the function, and the function.
+fn arrows(design: &str) -> Vec<[&str; 3]> {
+    let diagram = design.split("```mermaid\nsequenceDiagram").nth(1).unwrap().split("```").next().unwrap();
+    let participants: BTreeMap<_, _> =
+        diagram.lines().filter_map(|line| line.trim().strip_prefix("participant ")?.split_once(" as ")).collect();
+    let calls = diagram.lines().filter_map(|line| {
+        let (caller, called) = line.trim().split_once("->>")?;
+        let (file, function) = called.split_once(": ")?;
+        Some([participants[caller], participants[file], function])
+    });
+    calls.collect()
+}
+
+#[test]
+fn the_diagram_in_design_shows_calls_of_the_sources() {
+    let (sources, design) = (sources(), include_str!("../../DESIGN.md"));
+    let code = |path: &str| &sources.iter().find(|source| source.path == path).expect(path).code;
+    let arrows = arrows(design);
+    assert!(arrows.len() > 10, "{arrows:?}");
+    for [caller, file, function] in arrows {
+        let is_called = code(caller).split(function).skip(1).any(|rest| rest.starts_with('('));
+        assert!(is_called, "{caller} does not call {function}");
+        assert!(code(file).contains(&format!("fn {function}(")), "{file} has no {function}");
     }
 }

@@ -98,6 +98,49 @@ fn the_drop_in_page_has_a_row_for_each_crate() {
     }
 }
 
+/// Those of tokio and tokio-util that want a panic are counted by hand.
+#[test]
+fn readme_counts_the_tests_of_the_published_crates() {
+    let page = read("docs/drop_in.md");
+    let rows = page.lines().filter(|line| line.starts_with("| ") && line.matches('|').count() >= 6);
+    let counts = rows.filter_map(|row| {
+        let mut passed = row.split('|').skip(3).map(|cell| cell.trim().split(' ').next()?.parse::<u32>().ok());
+        Some((passed.next()??, passed.next()??))
+    });
+    let (before, both) = counts.fold((0, 0), |(all, both), (before, after)| (all + before, both + before.min(after)));
+    let thousands = |count: u32| format!("{},{:03}", count / 1_000, count % 1_000);
+    let said = format!("pass {} of the {} tests", thousands(both), thousands(before));
+    assert!(read("README.md").replace('\n', " ").contains(&said), "README.md does not say that they {said}");
+}
+
+/// Of sleeps, in milliseconds, as README says it.
+#[test]
+fn readme_has_the_lateness_that_was_measured() {
+    let results = read("benches/rivals/results/late.csv");
+    let mut rows = results.lines().skip(1).map(|line| {
+        // Some cells are in quotes, with commas inside.
+        let cells = line.split('"').enumerate().flat_map(|(n, part)| {
+            let inside = n % 2 == 1;
+            if inside { vec![part] } else { part.split(',').filter(|cell| !cell.is_empty()).collect() }
+        });
+        cells.collect::<Vec<_>>()
+    });
+    let heads = rows.next().unwrap();
+    let p50 = heads.iter().position(|head| *head == "p50").unwrap();
+    let rows: Vec<_> = rows.collect();
+    let median = |scenario: &str, contender: &str| {
+        let row = rows.iter().find(|row| row[0] == scenario && row[1] == contender).expect(scenario);
+        let (number, unit) = row[p50].split_once(' ').unwrap();
+        let millis = number.parse::<f64>().unwrap() / if unit == "ms" { 1.0 } else { 1_000.0 };
+        // One digit that counts, or two from 1 ms on.
+        if millis < 0.1 { format!("{millis:.2}") } else { format!("{millis:.1}") }
+    };
+    let [least, most] = ["1 task, 2 workers", "1000 tasks, 2 workers"].map(|scenario| median(scenario, "hairspring"));
+    let tokios = median("50 tasks, 2 workers", "tokio::time");
+    let said = format!("a sleep ends {least} to {most} ms late at the median, tokio's {tokios} ms");
+    assert!(read("README.md").replace('\n', " ").contains(&said), "README.md does not say that {said}");
+}
+
 #[test]
 fn the_test_in_readme_is_run() {
     let (_, test) = include_str!("readme.rs").split_once("\n\n").expect("a first line says what it is");
