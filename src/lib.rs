@@ -63,7 +63,7 @@
 //!
 //! # Panics
 //!
-//! A future of this crate panics if it has to wait on a [`Timer`] that is full or was shut down. [`Timer::try_sleep`],
+//! A future of this crate panics if it has to wait on a [`Timer`] that is at capacity or was shut down. [`Timer::try_sleep`],
 //! [`Timer::try_timeout`], [`Timer::try_interval`], [`io::TimeoutStream`] and `tower::TimeoutLayer` return an error
 //! instead. Outside a runtime, a future waits on the process's own timer. On WebAssembly there is no thread to run that
 //! timer, so a future that has to wait outside a runtime panics.
@@ -74,6 +74,37 @@ mod clock;
 mod collections;
 mod core;
 pub mod deadline;
+/// The errors of this crate. Modules that return one re-export it.
+///
+/// All are `Clone`, `PartialEq`, `Eq`, `Send` and `Sync`. All but [`TryInsertError`] and [`GrpcTimeoutError`] convert to
+/// an [`io::Error`](std::io::Error).
+///
+/// # Examples
+///
+/// ```
+/// use hairspring::{Duration, Timer, error::Elapsed};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let timer = Timer::builder().build().unwrap();
+/// let late = timer.timeout(Duration::from_millis(1), std::future::pending::<()>()).await;
+/// assert_eq!(late, Err(Elapsed::new()));
+/// timer.shutdown();
+/// assert!(timer.try_sleep(Duration::from_secs(60)).await.unwrap_err().is_shutdown());
+/// # }
+/// ```
+///
+/// [`TryInsertError`]: error::TryInsertError
+/// [`GrpcTimeoutError`]: error::GrpcTimeoutError
+pub mod error {
+    #[doc(inline)]
+    pub use crate::collections::deadline_map::TryInsertError;
+    #[doc(inline)]
+    pub use crate::deadline::{DeadlineExceeded, GrpcTimeoutError};
+    #[doc(inline)]
+    pub use crate::io::LimitExceeded;
+    pub use crate::util::error::{BuildError, Elapsed, Error};
+}
 mod future;
 #[cfg(any(doc, doctest))]
 pub mod guide;
@@ -112,7 +143,6 @@ pub use crate::stream::StreamExt;
 #[cfg(feature = "test-util")]
 pub use crate::test_util::{advance, pause, resume};
 pub use crate::timer::Timer;
-pub use crate::util::error;
 
 /// The examples of README.md.
 #[cfg(all(doctest, feature = "test-util"))]

@@ -19,7 +19,7 @@
 use std::cmp::Ordering;
 use std::future::{Future, IntoFuture};
 use std::hash::{Hash, Hasher};
-use std::ops::{Add, AddAssign};
+use std::ops::{Add, AddAssign, Sub, SubAssign};
 use std::panic::Location;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -44,9 +44,10 @@ use crate::wheel::Tick;
 /// says which of several deadlines has passed. Equality, order and hash use the instant only;
 /// [`NEVER`](Deadline::NEVER) is the greatest.
 ///
-/// `deadline + duration` is a later deadline with the same name and line. It saturates, and `NEVER` stays `NEVER`.
+/// `deadline + duration` and `deadline - duration` are later and earlier deadlines with the same name and line. They
+/// saturate, and `NEVER` stays `NEVER`.
 ///
-/// A deadline converts into an [`Instant`]. `NEVER` becomes the last instant, which no clock reaches: a timer that
+/// A deadline converts from and into an [`Instant`], and from those of the standard library and of tokio. `NEVER` becomes the last instant, which no clock reaches: a timer that
 /// waits for it sets no alarm and moves no paused clock, but counts as [pending](crate::timer::Metrics::pending).
 ///
 /// `Display` shows the name and the remaining time, rounded down to milliseconds, such as `` `request`, in 4.999s ``,
@@ -148,17 +149,18 @@ impl Deadline {
         self.name
     }
 
-    /// Returns the line that called [`after`](Deadline::after), [`at`](Deadline::at) or
-    /// [`from_grpc_timeout`](Deadline::from_grpc_timeout). For [`NEVER`](Deadline::NEVER) it is a line of this crate.
+    /// Returns the line that called [`after`](Deadline::after), [`at`](Deadline::at), `from` or
+    /// [`from_grpc_timeout`](Deadline::from_grpc_timeout). For [`NEVER`](Deadline::NEVER) it is a line of this crate, and
+    /// after `into` one of the standard library.
     ///
     /// # Examples
     ///
     /// ```
     /// use hairspring::{Deadline, Duration};
-    /// assert_eq!(Deadline::after(Duration::ZERO).set_at().file(), file!());
+    /// assert_eq!(Deadline::after(Duration::ZERO).location().file(), file!());
     /// ```
     #[must_use]
-    pub const fn set_at(self) -> &'static Location<'static> {
+    pub const fn location(self) -> &'static Location<'static> {
         self.set_at
     }
 
@@ -234,7 +236,7 @@ impl Deadline {
     ///
     /// # Panics
     ///
-    /// Polling panics in the same cases as [`sleep`](crate::sleep()).
+    /// Polling panics as [`sleep`](crate::sleep()) does.
     ///
     /// # Examples
     ///
@@ -292,6 +294,44 @@ impl Add<Duration> for Deadline {
 impl AddAssign<Duration> for Deadline {
     fn add_assign(&mut self, duration: Duration) {
         *self = *self + duration;
+    }
+}
+
+impl Sub<Duration> for Deadline {
+    type Output = Deadline;
+
+    fn sub(self, duration: Duration) -> Deadline {
+        Deadline { at: self.at.map(|at| at - duration), ..self }
+    }
+}
+
+impl SubAssign<Duration> for Deadline {
+    fn sub_assign(&mut self, duration: Duration) {
+        *self = *self - duration;
+    }
+}
+
+impl From<Instant> for Deadline {
+    /// Does the same as [`Deadline::at`].
+    #[track_caller]
+    fn from(instant: Instant) -> Deadline {
+        Deadline::at(instant)
+    }
+}
+
+impl From<std::time::Instant> for Deadline {
+    /// Does the same as [`Deadline::at`].
+    #[track_caller]
+    fn from(instant: std::time::Instant) -> Deadline {
+        Deadline::at(instant.into())
+    }
+}
+
+impl From<tokio::time::Instant> for Deadline {
+    /// Does the same as [`Deadline::at`].
+    #[track_caller]
+    fn from(instant: tokio::time::Instant) -> Deadline {
+        Deadline::at(instant.into())
     }
 }
 
@@ -425,7 +465,7 @@ impl DeadlineExceeded {
     /// let request = Deadline::after(Duration::ZERO).named("request");
     /// let error = DeadlineExceeded::new(request);
     /// assert_eq!(error.deadline(), request);
-    /// assert_eq!(error.deadline().set_at().file(), file!());
+    /// assert_eq!(error.deadline().location().file(), file!());
     /// ```
     #[must_use]
     pub fn deadline(&self) -> Deadline {
