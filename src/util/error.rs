@@ -1,6 +1,6 @@
-//! Errors that several folders return: [`Elapsed`] from a timeout, [`Error`] from a timer, and [`BuildError`].
+//! The errors that several folders return: [`Elapsed`] of timeouts, [`Error`] of timers, and [`BuildError`].
 //!
-//! `error` in the crate's root also has those that one folder returns.
+//! The public module `error`, in `lib.rs`, also has those of single folders.
 
 use std::num::NonZeroU32;
 use std::panic::{RefUnwindSafe, UnwindSafe};

@@ -119,7 +119,7 @@ impl<K, V, S> Builder<K, V, S> {
     /// Use this to end a session after 30 idle minutes, and no later than 8 hours after it began. A lifetime begins
     /// with the [`insert`](DeadlineMap::insert) of a key, and restarts with each insert that replaces the value. A
     /// [`touch`](DeadlineMap::touch) beyond the end of the lifetime succeeds, and sets the deadline to that end.
-    /// [`remaining`](DeadlineMap::remaining) takes the limit into account.
+    /// [`remaining`](DeadlineMap::remaining) and [`deadline`](DeadlineMap::deadline) take the limit into account.
     ///
     /// The limit is kept to the nanosecond, without rounding, and is capped at 500 years. It takes no extra memory.
     ///
