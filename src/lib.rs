@@ -63,10 +63,10 @@
 //!
 //! # Panics
 //!
-//! A future of this crate panics if it has to wait on a [`Timer`] that is at capacity or was shut down. [`Timer::try_sleep`],
-//! [`Timer::try_timeout`], [`Timer::try_interval`], [`io::TimeoutStream`] and `tower::TimeoutLayer` return an error
-//! instead. Outside a runtime, a future waits on the process's own timer. On WebAssembly there is no thread to run that
-//! timer, so a future that has to wait outside a runtime panics.
+//! A future of this crate panics if it has to wait on a [`Timer`] that is at capacity or was shut down.
+//! [`Timer::try_sleep`], [`Timer::try_timeout`], [`Timer::try_interval`], [`io::TimeoutStream`] and
+//! `tower::TimeoutLayer` return an error instead. Outside a runtime, a future waits on the process's own timer. On
+//! WebAssembly there is no thread to run that timer, so a future that has to wait outside a runtime panics.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -76,8 +76,8 @@ mod core;
 pub mod deadline;
 /// The errors of this crate. Modules that return one re-export it.
 ///
-/// All are `Clone`, `PartialEq`, `Eq`, `Send` and `Sync`. All but [`TryInsertError`] and [`GrpcTimeoutError`] convert to
-/// an [`io::Error`](std::io::Error).
+/// All are `Clone`, `PartialEq`, `Eq`, `Send` and `Sync`. All but [`TryInsertError`] and [`GrpcTimeoutError`] convert
+/// to an [`io::Error`](std::io::Error).
 ///
 /// # Examples
 ///

@@ -47,8 +47,9 @@ use crate::wheel::Tick;
 /// `deadline + duration` and `deadline - duration` are later and earlier deadlines with the same name and line. They
 /// saturate, and `NEVER` stays `NEVER`.
 ///
-/// A deadline converts from and into an [`Instant`], and from those of the standard library and of tokio. `NEVER` becomes the last instant, which no clock reaches: a timer that
-/// waits for it sets no alarm and moves no paused clock, but counts as [pending](crate::timer::Metrics::pending).
+/// A deadline converts from and into an [`Instant`], and from those of the standard library and of tokio. `NEVER`
+/// becomes the last instant, which no clock reaches: a sleep that waits for it sets no alarm and moves no paused clock,
+/// but counts as [pending](crate::timer::Metrics::pending).
 ///
 /// `Display` shows the name and the remaining time, rounded down to milliseconds, such as `` `request`, in 4.999s ``,
 /// `now`, `250ms ago` or `never`. It is safe to send to a client; only `Debug` shows the line.
@@ -150,8 +151,8 @@ impl Deadline {
     }
 
     /// Returns the line that called [`after`](Deadline::after), [`at`](Deadline::at), `from` or
-    /// [`from_grpc_timeout`](Deadline::from_grpc_timeout). For [`NEVER`](Deadline::NEVER) it is a line of this crate, and
-    /// after `into` one of the standard library.
+    /// [`from_grpc_timeout`](Deadline::from_grpc_timeout). For [`NEVER`](Deadline::NEVER) it is a line of this crate,
+    /// and after `into` one of the standard library.
     ///
     /// # Examples
     ///

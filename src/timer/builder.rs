@@ -29,8 +29,8 @@ pub(crate) trait TestClock: fmt::Debug + Send + Sync + UnwindSafe + RefUnwindSaf
 
 /// Builds a [`Timer`] with custom settings. Created by [`Timer::builder`].
 ///
-/// By default each runtime has one timer, with one shard per worker and deadlines to the nanosecond. Most programs need
-/// nothing else. If yours needs more:
+/// By default each runtime has one timer, with one shard per worker and deadlines that are not rounded. Most programs
+/// need nothing else. If yours needs more:
 ///
 /// - [`install`](Builder::install) builds the timer that all sleeps of the current runtime then use. Call it first in
 ///   `main`.
@@ -142,12 +142,12 @@ impl Builder {
 
     /// Limits how many sleeps may wait at a time. The limit must be at least 1; by default there is none.
     ///
-    /// While the timer is at capacity, a future that has to wait on it cannot be registered. What happens then depends on
-    /// the future:
+    /// While that many sleeps wait, the timer is at capacity, and refuses a future that has to wait. What then happens
+    /// depends on the future:
     ///
-    /// - [`try_sleep`](Timer::try_sleep), [`try_timeout`](Timer::try_timeout), [`try_interval`](Timer::try_interval) and
-    ///   any [`Try`](crate::Try) return an [error](crate::error::Error::is_at_capacity), and so do the operations of an
-    ///   [`io::TimeoutStream`](crate::io::TimeoutStream).
+    /// - [`try_sleep`](Timer::try_sleep), [`try_timeout`](Timer::try_timeout), [`try_interval`](Timer::try_interval)
+    ///   and any [`Try`](crate::Try) return an [error](crate::error::Error::is_at_capacity), and so do the operations of
+    ///   an [`io::TimeoutStream`](crate::io::TimeoutStream).
     /// - A request to a `tower::TimeoutLayer` fails with that error, or is answered by the layer's `respond_with`.
     /// - Anything else panics. Queues, maps, stream adapters and `HyperTimer` therefore refuse a timer with a capacity
     ///   when they are given one.

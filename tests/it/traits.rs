@@ -77,8 +77,8 @@ fn values_are_copy_and_handles_are_clone() {
         deadline_map::Builder<Payload, Payload>, deadline_map::Metrics);
     #[cfg(feature = "test-util")]
     handle::<hairspring::test_util::ManualClock>();
-    all!(compared: Timer, Metrics, Lateness, BuildError, Error, Elapsed, DeadlineExceeded, GrpcTimeoutError, LimitExceeded,
-        TryInsertError<Payload, Payload>, deadline_map::Metrics);
+    all!(compared: Timer, Metrics, Lateness, BuildError, Error, Elapsed, DeadlineExceeded, GrpcTimeoutError,
+        LimitExceeded, TryInsertError<Payload, Payload>, deadline_map::Metrics);
     assert!(size_of::<Sleep>() <= 48 && size_of::<Error>() <= 24);
 }
 

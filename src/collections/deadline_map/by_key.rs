@@ -216,8 +216,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
     ///
     /// # Errors
     ///
-    /// Returns an error as [`try_insert`](DeadlineMap::try_insert) does. The error returns the key and `make`, which was
-    /// not called.
+    /// Returns an error as [`try_insert`](DeadlineMap::try_insert) does. The error returns the key and `make`, which
+    /// was not called.
     ///
     /// # Panics
     ///
@@ -295,8 +295,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
         self.remove_if(key, |_value| true)
     }
 
-    /// Removes a live entry if `condition` returns `true` for its value, frees its memory and returns the value. Returns
-    /// `None` if it returns `false`, or if the key has no [live](DeadlineMap#live-and-expired-entries) entry.
+    /// Removes a live entry if `condition` returns `true` for its value, frees its memory and returns the value.
+    /// Returns `None` if it is `false`, or if the key has no [live](DeadlineMap#live-and-expired-entries) entry.
     ///
     /// # Panics
     ///

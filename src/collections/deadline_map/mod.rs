@@ -92,10 +92,9 @@ use crate::wheel::Tick;
 ///
 /// # Deadlines
 ///
-/// Deadlines are kept to the nanosecond, without rounding. A duration counts from the call that passes it, and is
-/// capped at 500 years. An entry with a duration of zero expires immediately. The map reads the clock of the current
-/// runtime, as [`Instant::now`](crate::Instant::now) does, or that of the timer passed to
-/// [`with_timer`](DeadlineMap::with_timer).
+/// Deadlines are not rounded. A duration counts from the call that passes it, and is capped at 500 years. An entry with
+/// a duration of zero expires immediately. The map reads the clock of the current runtime, as
+/// [`Instant::now`](crate::Instant::now) does, or that of the timer passed to [`with_timer`](DeadlineMap::with_timer).
 ///
 /// [`Builder::max_lifetime`] also limits how long an entry lives, however often it is touched.
 ///

@@ -367,8 +367,8 @@ impl<'a, K, V> MapShard<'a, K, V> {
         metrics.pending += state.len() as u64;
     }
 
-    /// If the key has no live entry, inserts one with the value that `make` returns. Otherwise calls `live` with what was
-    /// given and the live value, and begins a new life if that `replaces` it.
+    /// If the key has no live entry, inserts one with the value that `make` returns. Otherwise calls `live` with what
+    /// was given and the live value, and begins a new life if `REPLACES`.
     ///
     /// Returns what the function returned, and in the second case what was given, after the function. If the map is at
     /// capacity, returns `new`.
