@@ -74,6 +74,37 @@ mod clock;
 mod collections;
 mod core;
 pub mod deadline;
+/// The errors of this crate. Modules that return one re-export it.
+///
+/// All are `Clone`, `PartialEq`, `Eq`, `Send` and `Sync`. All but [`TryInsertError`] and [`GrpcTimeoutError`] convert
+/// to an [`io::Error`](std::io::Error).
+///
+/// # Examples
+///
+/// ```
+/// use hairspring::{Duration, Timer, error::Elapsed};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let timer = Timer::builder().build().unwrap();
+/// let late = timer.timeout(Duration::from_millis(1), std::future::pending::<()>()).await;
+/// assert_eq!(late, Err(Elapsed::new()));
+/// timer.shutdown();
+/// assert!(timer.try_sleep(Duration::from_secs(60)).await.unwrap_err().is_shutdown());
+/// # }
+/// ```
+///
+/// [`TryInsertError`]: error::TryInsertError
+/// [`GrpcTimeoutError`]: error::GrpcTimeoutError
+pub mod error {
+    #[doc(inline)]
+    pub use crate::collections::deadline_map::TryInsertError;
+    #[doc(inline)]
+    pub use crate::deadline::{DeadlineExceeded, GrpcTimeoutError};
+    #[doc(inline)]
+    pub use crate::io::LimitExceeded;
+    pub use crate::util::error::{BuildError, Elapsed, Error};
+}
 mod future;
 #[cfg(any(doc, doctest))]
 pub mod guide;
@@ -112,7 +143,6 @@ pub use crate::stream::StreamExt;
 #[cfg(feature = "test-util")]
 pub use crate::test_util::{advance, pause, resume};
 pub use crate::timer::Timer;
-pub use crate::util::error;
 
 /// The examples of README.md.
 #[cfg(all(doctest, feature = "test-util"))]

@@ -11,6 +11,7 @@
 //    and takes at most 256 locks before other tasks run.
 
 use std::collections::BTreeMap;
+use std::hash::{Hash, Hasher};
 use std::io;
 use std::sync::Arc;
 
@@ -375,6 +376,12 @@ impl PartialEq for TimerLease {
 }
 
 impl Eq for TimerLease {}
+
+impl Hash for TimerLease {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        std::ptr::hash(self.memory, state);
+    }
+}
 
 impl Clone for TimerHold {
     fn clone(&self) -> Self {

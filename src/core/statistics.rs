@@ -33,7 +33,7 @@ const BUCKETS: usize = ((WIDEST - FINE + 1) << FINE) as usize;
 /// # }
 /// ```
 #[doc(alias = "histogram")]
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Lateness {
     counts: [u64; BUCKETS],
     max: Ticks,
@@ -170,7 +170,7 @@ impl std::fmt::Debug for Lateness {
 }
 
 /// A timer's counts; see [`Metrics`](crate::timer::Metrics). An entry that neither fired nor is pending was cancelled.
-#[derive(Debug, Default, Clone)]
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Snapshot {
     pub(crate) registered: u64,
     pub(crate) pending: u64,

@@ -21,7 +21,7 @@ pub(crate) mod delay;
 use std::cmp::Ordering;
 use std::future::{Future, IntoFuture};
 use std::hash::{Hash, Hasher};
-use std::ops::{Add, AddAssign};
+use std::ops::{Add, AddAssign, Sub, SubAssign};
 use std::panic::Location;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -46,10 +46,12 @@ use delay::DeadlineSleep;
 /// says which of several deadlines has passed. Equality, order and hash use the instant only;
 /// [`NEVER`](Deadline::NEVER) is the greatest.
 ///
-/// `deadline + duration` is a later deadline with the same name and line. It saturates, and `NEVER` stays `NEVER`.
+/// `deadline + duration` and `deadline - duration` are later and earlier deadlines with the same name and line. They
+/// saturate, and `NEVER` stays `NEVER`.
 ///
-/// A deadline converts into an [`Instant`]. `NEVER` becomes the last instant, which no clock reaches: a timer that
-/// waits for it sets no alarm and moves no paused clock, but counts as [pending](crate::timer::Metrics::pending).
+/// A deadline converts from and into an [`Instant`], and from those of the standard library and of tokio. `NEVER`
+/// becomes the last instant, which no clock reaches: a sleep that waits for it sets no alarm and moves no paused clock,
+/// but counts as [pending](crate::timer::Metrics::pending).
 ///
 /// `Display` shows the name and the remaining time, rounded down to milliseconds, such as `` `request`, in 4.999s ``,
 /// `now`, `250ms ago` or `never`. It is safe to send to a client; only `Debug` shows the line.
@@ -150,17 +152,18 @@ impl Deadline {
         self.name
     }
 
-    /// Returns the line that called [`after`](Deadline::after), [`at`](Deadline::at) or
-    /// [`from_grpc_timeout`](Deadline::from_grpc_timeout). For [`NEVER`](Deadline::NEVER) it is a line of this crate.
+    /// Returns the line that called [`after`](Deadline::after), [`at`](Deadline::at), `from` or
+    /// [`from_grpc_timeout`](Deadline::from_grpc_timeout). For [`NEVER`](Deadline::NEVER) it is a line of this crate,
+    /// and after `into` one of the standard library.
     ///
     /// # Examples
     ///
     /// ```
     /// use hairspring::{Deadline, Duration};
-    /// assert_eq!(Deadline::after(Duration::ZERO).set_at().file(), file!());
+    /// assert_eq!(Deadline::after(Duration::ZERO).location().file(), file!());
     /// ```
     #[must_use]
-    pub const fn set_at(self) -> &'static Location<'static> {
+    pub const fn location(self) -> &'static Location<'static> {
         self.set_at
     }
 
@@ -297,6 +300,44 @@ impl AddAssign<Duration> for Deadline {
     }
 }
 
+impl Sub<Duration> for Deadline {
+    type Output = Deadline;
+
+    fn sub(self, duration: Duration) -> Deadline {
+        Deadline { at: self.at.map(|at| at - duration), ..self }
+    }
+}
+
+impl SubAssign<Duration> for Deadline {
+    fn sub_assign(&mut self, duration: Duration) {
+        *self = *self - duration;
+    }
+}
+
+impl From<Instant> for Deadline {
+    /// Does the same as [`Deadline::at`].
+    #[track_caller]
+    fn from(instant: Instant) -> Deadline {
+        Deadline::at(instant)
+    }
+}
+
+impl From<std::time::Instant> for Deadline {
+    /// Does the same as [`Deadline::at`].
+    #[track_caller]
+    fn from(instant: std::time::Instant) -> Deadline {
+        Deadline::at(instant.into())
+    }
+}
+
+impl From<tokio::time::Instant> for Deadline {
+    /// Does the same as [`Deadline::at`].
+    #[track_caller]
+    fn from(instant: tokio::time::Instant) -> Deadline {
+        Deadline::at(instant.into())
+    }
+}
+
 impl From<Deadline> for Instant {
     fn from(deadline: Deadline) -> Instant {
         deadline.at.unwrap_or_else(|| clock::instant_of(Tick::MAX))
@@ -401,7 +442,7 @@ impl DeadlineExceeded {
     /// let request = Deadline::after(Duration::ZERO).named("request");
     /// let error = DeadlineExceeded::new(request);
     /// assert_eq!(error.deadline(), request);
-    /// assert_eq!(error.deadline().set_at().file(), file!());
+    /// assert_eq!(error.deadline().location().file(), file!());
     /// ```
     #[must_use]
     pub fn deadline(&self) -> Deadline {

@@ -159,10 +159,10 @@ impl Limits {
                     self.last_activity =
                         self.last_activity.max(self.directions[Side::Write as usize].in_progress_until(now));
                 }
-                // The timer is full, or the runtime was shut down and must not wait for this thread.
+                // The timer is at capacity, or the runtime was shut down and must not wait for this thread.
                 Err(error) => {
                     self.operation_ended(side, false);
-                    return Poll::Ready(io::Error::other(error));
+                    return Poll::Ready(error.into());
                 }
             }
         }

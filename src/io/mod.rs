@@ -33,7 +33,9 @@ use crate::clock::Instant;
 use crate::timer::Timer;
 use limits::{Limits, Side};
 
-pub use limits::{Limit, LimitExceeded};
+pub use limits::Limit;
+#[doc(no_inline)]
+pub use limits::LimitExceeded;
 
 /// A connection, or any other byte stream, with time limits. It starts without any.
 ///
@@ -60,11 +62,11 @@ pub use limits::{Limit, LimitExceeded};
 ///   that had to wait ends.
 /// - After the deadline, each operation fails. A shutdown is still attempted, and fails only if it has to wait.
 ///
-/// If the runtime's timer is [full](crate::timer::Builder::capacity), an operation that has to wait under a limit fails
-/// with [`ErrorKind::Other`](io::ErrorKind::Other) and the timer's [`Error`](crate::error::Error) as the inner error.
-/// So does one on a thread that blocks in a runtime that was shut down. If a timer is
-/// [shut down](crate::Timer::shutdown), the limits continue on the runtime's next timer, unless you chose the timer with
-/// [`with_timer`](Self::with_timer). Nothing panics.
+/// If the timer is [at capacity](crate::timer::Builder::capacity), an operation that has to wait under a limit fails
+/// with [`ErrorKind::QuotaExceeded`](io::ErrorKind::QuotaExceeded) and the timer's [`Error`](crate::error::Error) as
+/// the inner error. On a thread that blocks in a runtime that was shut down, it fails with
+/// [`ErrorKind::Other`](io::ErrorKind::Other). If a timer is [shut down](crate::Timer::shutdown), the limits continue
+/// on the runtime's next timer, unless you chose the timer with [`with_timer`](Self::with_timer). Nothing panics.
 ///
 /// # Cancel safety
 ///

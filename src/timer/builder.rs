@@ -15,6 +15,7 @@ use crate::core::driver::Driver;
 use crate::core::lease::TimerLease;
 use crate::core::registry;
 use crate::core::settings::{MOST_SHARDS, Settings};
+use crate::util::error::BuildError;
 use crate::wheel::Ticks;
 
 const FINEST: Duration = Duration::from_micros(1);
@@ -28,8 +29,8 @@ pub(crate) trait TestClock: fmt::Debug + Send + Sync + UnwindSafe + RefUnwindSaf
 
 /// Builds a [`Timer`] with custom settings. Created by [`Timer::builder`].
 ///
-/// By default each runtime has one timer, with one shard per worker and deadlines to the nanosecond. Most programs need
-/// nothing else. If yours needs more:
+/// By default each runtime has one timer, with one shard per worker and deadlines that are not rounded. Most programs
+/// need nothing else. If yours needs more:
 ///
 /// - [`install`](Builder::install) builds the timer that all sleeps of the current runtime then use. Call it first in
 ///   `main`.
@@ -61,58 +62,15 @@ pub struct Builder {
     pub(crate) clock: Option<Arc<dyn TestClock>>,
 }
 
-/// The error of this [`Builder`] and of [`deadline_map::Builder`](crate::deadline_map::Builder).
-///
-/// # Examples
-///
-/// ```
-/// use hairspring::{Timer, timer::BuildError};
-/// let error = Timer::builder().shards(0).build_with_driver().unwrap_err();
-/// assert_eq!(error.to_string(), "shards is 0: must be from 1 to 1024");
-/// assert!(matches!(error, BuildError::OutOfRange { setting: "shards", .. }));
-/// assert_eq!(Timer::builder().build().unwrap_err(), BuildError::NoRuntime);
-/// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum BuildError {
-    /// A setting has a value that is not allowed.
-    #[non_exhaustive]
-    OutOfRange {
-        /// The builder's method.
-        setting: &'static str,
-        /// The value, as `Debug` shows it.
-        given: String,
-        /// The values that are allowed, in words.
-        allowed: String,
-    },
-    /// There is no tokio runtime to spawn the driver on.
-    NoRuntime,
-    /// The alarm is not available here.
-    #[non_exhaustive]
-    Alarm {
-        /// The alarm that was set.
-        alarm: Alarm,
-        /// [`Unsupported`](io::ErrorKind::Unsupported) if the system or the runtime lacks what the alarm needs, and
-        /// otherwise the kind of the system's error.
-        kind: io::ErrorKind,
-        /// The reason, in words.
-        reason: String,
-    },
-}
-
-impl BuildError {
-    pub(crate) fn out_of_range(setting: &'static str, given: impl fmt::Debug, allowed: String) -> BuildError {
-        BuildError::OutOfRange { setting, given: format!("{given:?}"), allowed }
-    }
-
-    fn of_alarm(alarm: Alarm, error: &io::Error) -> BuildError {
-        let kind = error.kind();
-        let reason = match (kind, alarm) {
-            (io::ErrorKind::Unsupported, Alarm::Timerfd) => "needs Linux, and a runtime built with `enable_io`".into(),
-            (io::ErrorKind::Unsupported, _) => "needs a runtime built with `enable_time`".into(),
-            _ => format!("the system refused it: {error}"),
-        };
-        BuildError::Alarm { alarm, kind, reason }
+/// The error of an alarm that could not be created.
+fn alarm_error(alarm: Alarm, error: io::Error) -> BuildError {
+    let unsupported = |lacks: &str| BuildError::unsupported(format!("alarm is {alarm:?}: {lacks}"));
+    match (error.kind(), alarm) {
+        (io::ErrorKind::Unsupported, Alarm::Timerfd) => {
+            unsupported("needs Linux, and a runtime built with `enable_io`")
+        }
+        (io::ErrorKind::Unsupported, _) => unsupported("needs a runtime built with `enable_time`"),
+        _ => BuildError::by_system(format!("alarm is {alarm:?}: the system refused it: {error}"), error),
     }
 }
 
@@ -184,20 +142,24 @@ impl Builder {
 
     /// Limits how many sleeps may wait at a time. The limit must be at least 1; by default there is none.
     ///
-    /// If the timer is at capacity, a [`TrySleep`](crate::TrySleep), [`try_timeout`](Timer::try_timeout) and
-    /// [`try_tick`](crate::Interval::try_tick) resolve to an [error](crate::error::Error::is_at_capacity). So do the responses of a `tower::TimeoutLayer` and the operations
-    /// of an [`io::TimeoutStream`](crate::io::TimeoutStream). Sleeps, timeouts and intervals that cannot return an error
-    /// panic. Queues, maps, stream adapters and `HyperTimer` cannot return one either, and refuse a limited timer when
-    /// they are created with it.
+    /// While that many sleeps wait, the timer is at capacity, and refuses a future that has to wait. What then happens
+    /// depends on the future:
     ///
-    /// Therefore use a limited timer only in one part of a program, and only with what returns errors. If you
-    /// [install](Builder::install) it, everything in the runtime that was not given another timer uses it, and panics
-    /// in a poll that has to wait while the timer is at capacity, unless it can return an error.
+    /// - A [`TrySleep`](crate::TrySleep), [`try_timeout`](Timer::try_timeout) and
+    ///   [`try_tick`](crate::Interval::try_tick) return an [error](crate::error::Error::is_at_capacity), and so do the
+    ///   operations of an [`io::TimeoutStream`](crate::io::TimeoutStream).
+    /// - A request to a `tower::TimeoutLayer` fails with that error, or is answered by the layer's `respond_with`.
+    /// - Anything else panics. Queues, maps, stream adapters and `HyperTimer` therefore refuse a timer with a capacity
+    ///   when they are given one.
     ///
-    /// A sleep takes a place at the first poll that finds its deadline ahead, and frees it when it fires, is dropped or
-    /// is shut down. It takes a new place at the first poll after a reset, unless it was waiting. An interval takes a
-    /// place for each tick that has to wait. A queue or a map takes one place for each wait, however many entries it
-    /// holds. A full timer does not affect sleeps that already wait.
+    /// Use a timer with a capacity only in one part of a program, and only with what returns errors. If you
+    /// [install](Builder::install) it, everything in the runtime that was not given another timer uses it, also what
+    /// panics.
+    ///
+    /// A sleep counts from the first poll that finds its deadline ahead until it fires, is dropped or is shut down.
+    /// After it has fired, a reset makes it count again from the next such poll. An interval counts while a tick waits,
+    /// and a queue or a map counts as one sleep while it waits, however many entries it holds. A timer at capacity does
+    /// not affect sleeps that already wait.
     ///
     /// All shards share one counter, which adds some nanoseconds to each timer.
     ///
@@ -282,12 +244,8 @@ impl Builder {
     /// # Examples
     ///
     /// ```
-    /// use hairspring::{Timer, timer::BuildError};
-    /// match Timer::builder().build() {
-    ///     Ok(_timer) => unreachable!("there is no runtime here"),
-    ///     Err(BuildError::NoRuntime) => eprintln!("call this in a runtime"),
-    ///     Err(error) => panic!("{error}"),
-    /// }
+    /// let error = hairspring::Timer::builder().build().unwrap_err();
+    /// assert!(error.to_string().starts_with("no tokio runtime"));
     /// ```
     #[track_caller]
     pub fn build(self) -> Result<Timer, BuildError> {
@@ -337,7 +295,7 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// Returns an error in the same cases as [`build`](Builder::build).
+    /// Returns an error as [`build`](Builder::build) does.
     ///
     /// # Examples
     ///
@@ -356,10 +314,10 @@ impl Builder {
     }
 
     fn build_here(self) -> Result<(Handle, TimerLease, Driver), BuildError> {
-        let runtime = Handle::try_current().map_err(|_| BuildError::NoRuntime)?;
+        let runtime = Handle::try_current().map_err(|_| BuildError::no_runtime())?;
         let alarm = self.alarm;
         let (timer, mut driver) = self.make()?;
-        driver.make_alarm().map_err(|error| BuildError::of_alarm(alarm, &error))?;
+        driver.make_alarm().map_err(|error| alarm_error(alarm, error))?;
         Ok((runtime, timer, driver))
     }
 
@@ -370,7 +328,7 @@ impl Builder {
         }
         let settings = self.settings()?;
         let timer = TimerLease::try_open(false, &settings);
-        let timer = timer.map_err(|error| BuildError::of_alarm(settings.alarm, &error))?;
+        let timer = timer.map_err(|error| alarm_error(settings.alarm, error))?;
         Ok((timer, Driver::new(timer, settings.alarm)))
     }
 
@@ -387,47 +345,33 @@ impl Builder {
             Handle::try_current().map_or_else(|_| Settings::with_shards(1), |runtime| Settings::of(&runtime));
         let shards = self.shards.unwrap_or(settings.shards);
         if !(1..=MOST_SHARDS).contains(&shards) {
-            return Err(BuildError::out_of_range("shards", shards, format!("must be from 1 to {MOST_SHARDS}")));
+            return Err(BuildError::out_of_range("shards", shards, format_args!("must be from 1 to {MOST_SHARDS}")));
         }
         settings.shards = shards;
         if let Some(resolution) = self.resolution {
             if !(FINEST..=COARSEST).contains(&resolution) {
-                let allowed = format!("must be from {FINEST:?} to {COARSEST:?}");
+                let allowed = format_args!("must be from {FINEST:?} to {COARSEST:?}");
                 return Err(BuildError::out_of_range("resolution", resolution, allowed));
             }
             // Rounded deadlines already share wake-ups.
             (settings.resolution, settings.coalesce) = (clock::ticks_in(resolution), Ticks(0));
         }
         if self.capacity == Some(0) {
-            return Err(BuildError::out_of_range("capacity", 0, "must be at least 1".to_owned()));
+            return Err(BuildError::out_of_range("capacity", 0, "must be at least 1"));
         }
         settings.capacity = self.capacity;
         settings.name = self.name;
         if let Some(longest) = self.coalesce {
             if longest > LONGEST_WAIT {
-                let allowed = format!("must be at most {LONGEST_WAIT:?}");
+                let allowed = format_args!("must be at most {LONGEST_WAIT:?}");
                 return Err(BuildError::out_of_range("coalesce", longest, allowed));
             }
             settings.coalesce = clock::ticks_in(longest);
         }
         if self.alarm == Alarm::Timerfd && !cfg!(target_os = "linux") {
-            return Err(BuildError::of_alarm(self.alarm, &io::ErrorKind::Unsupported.into()));
+            return Err(alarm_error(self.alarm, io::ErrorKind::Unsupported.into()));
         }
         settings.alarm = self.alarm;
         Ok(settings)
     }
 }
-
-impl fmt::Display for BuildError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            BuildError::OutOfRange { setting, given, allowed } => write!(f, "{setting} is {given}: {allowed}"),
-            BuildError::NoRuntime => f.write_str(
-                "no tokio runtime to spawn the driver on: call `build` inside one, or use `build_with_driver`",
-            ),
-            BuildError::Alarm { alarm, reason, .. } => write!(f, "alarm is {alarm:?}: {reason}"),
-        }
-    }
-}
-
-impl std::error::Error for BuildError {}

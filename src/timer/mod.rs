@@ -19,13 +19,16 @@ pub(crate) mod builder;
 
 #[cfg(feature = "metrics")]
 pub use crate::integration::metrics::Reporter;
-pub use builder::{BuildError, Builder};
+pub use builder::Builder;
 
 pub use crate::core::alarm::Alarm;
 pub use crate::core::driver::Driver;
 pub use crate::core::statistics::Lateness;
+#[doc(no_inline)]
+pub use crate::util::error::BuildError;
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use crate::clock::{self, Instant};
@@ -40,7 +43,7 @@ use crate::wheel::Tick;
 /// Each runtime has a default timer, which is created when it is first needed and ends with the runtime. The process
 /// has one for use outside runtimes. [`Timer::builder`] builds more. Those end when they are [shut
 /// down](Timer::shutdown), or when no handle is left and nothing waits on them: a sleep, a queue or any other future
-/// keeps its timer alive. Cloning a handle is cheap.
+/// keeps its timer alive. Cloning a handle is cheap. Two handles are equal if they lead to the same timer.
 ///
 /// # Examples
 ///
@@ -115,7 +118,7 @@ impl Timer {
     ///
     /// # Panics
     ///
-    /// Panics in the same case as [`current`](Timer::current).
+    /// Panics as [`current`](Timer::current) does.
     ///
     /// # Examples
     ///
@@ -204,7 +207,24 @@ impl Timer {
         if self.owner.is_implicit { 0 } else { self.lease.close().unwrap_or(0) }
     }
 
-    /// This timer, for an item that cannot return an error while the timer is full.
+    /// Returns whether this timer has ended: by [`shutdown`](Timer::shutdown), with its runtime, or because its driver
+    /// was dropped. Nothing can wait on it any more. A timer that has ended never serves again.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let (timer, driver) = hairspring::Timer::builder().build_with_driver().unwrap();
+    /// assert!(!timer.is_shutdown());
+    /// drop(driver);
+    /// assert!(timer.is_shutdown());
+    /// ```
+    #[must_use]
+    #[doc(alias = "is_closed")]
+    pub fn is_shutdown(&self) -> bool {
+        !self.lease.serves()
+    }
+
+    /// This timer, for an item that cannot return an error while the timer is at capacity.
     /// Panics if the timer has a capacity.
     #[track_caller]
     pub(crate) fn unlimited(&self, item: &str) -> &Timer {
@@ -212,10 +232,6 @@ impl Timer {
             panic!("a `{item}` cannot return an error, and this timer has a capacity of {most}: use one without");
         }
         self
-    }
-
-    fn is_closed(&self) -> bool {
-        !self.lease.serves()
     }
 }
 
@@ -227,13 +243,19 @@ impl PartialEq for Timer {
 
 impl Eq for Timer {}
 
+impl Hash for Timer {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.lease.hash(state);
+    }
+}
+
 impl fmt::Debug for Timer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("Timer");
         if let Some(name) = self.name() {
             shown.field("name", &name);
         }
-        shown.field("shards", &self.lease.all().len()).field("is_shutdown", &self.is_closed()).finish_non_exhaustive()
+        shown.field("shards", &self.lease.all().len()).field("is_shutdown", &self.is_shutdown()).finish_non_exhaustive()
     }
 }
 
@@ -245,7 +267,8 @@ impl fmt::Debug for Timer {
 /// Shards are read one after the other. While other threads use the timer, a sum may therefore describe a state that
 /// never existed, such as more pending timers than the capacity.
 ///
-/// The metrics stay readable as long as you have a handle to the timer, also after it has ended.
+/// The metrics stay readable as long as you have a handle to the timer, also after it has ended. Two snapshots are
+/// equal if all of their counts, the lateness and the next deadline are.
 ///
 /// # Examples
 ///
@@ -357,8 +380,8 @@ impl Metrics {
         self.registered() - self.fired() - self.pending()
     }
 
-    /// Returns how often a registration was refused because the timer was [full](Builder::capacity). A refused timer is
-    /// counted nowhere else, and counts again if its future is polled again.
+    /// Returns how often a registration was refused because the timer was [at capacity](Builder::capacity). A refused
+    /// sleep is counted nowhere else, and counts again if it is polled again.
     ///
     /// # Examples
     ///
@@ -482,6 +505,15 @@ impl Metrics {
         (self.next < Tick::MAX && self.pending() > 0).then(|| clock::instant_of(self.next))
     }
 }
+
+impl PartialEq for Metrics {
+    fn eq(&self, other: &Metrics) -> bool {
+        let of = |metrics: &Metrics| (metrics.turns, metrics.next_deadline());
+        self.snapshot == other.snapshot && of(self) == of(other)
+    }
+}
+
+impl Eq for Metrics {}
 
 impl fmt::Debug for Metrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

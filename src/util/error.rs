@@ -1,26 +1,15 @@
-//! The errors of this crate: [`Elapsed`] from a timeout, and [`Error`] from a timer.
+//! The errors that several folders return: [`Elapsed`] of timeouts, [`Error`] of timers, and [`BuildError`].
 //!
-//! # Examples
-//!
-//! ```
-//! use hairspring::{Duration, Timer, error::Elapsed};
-//!
-//! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() {
-//! let timer = Timer::builder().build().unwrap();
-//! let late = timer.timeout(Duration::from_millis(1), std::future::pending::<()>()).await;
-//! assert_eq!(late, Err(Elapsed::new()));
-//! timer.shutdown();
-//! assert!(timer.try_sleep(Duration::from_secs(60)).await.unwrap_err().is_shutdown());
-//! # }
-//! ```
+//! The public module `error`, in `lib.rs`, also has those of single folders.
 
-use std::fmt;
 use std::num::NonZeroU32;
+use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::sync::Arc;
+use std::{fmt, io};
 
 /// The error of [`timeout`](crate::timeout()): the deadline passed before the future completed.
 ///
-/// Converts to an [`io::Error`](std::io::Error) of the kind [`TimedOut`](std::io::ErrorKind::TimedOut).
+/// Converts to an [`io::Error`] of the kind [`TimedOut`](io::ErrorKind::TimedOut).
 ///
 /// # Examples
 ///
@@ -63,9 +52,9 @@ impl fmt::Display for Elapsed {
 
 impl std::error::Error for Elapsed {}
 
-impl From<Elapsed> for std::io::Error {
-    fn from(_: Elapsed) -> std::io::Error {
-        std::io::ErrorKind::TimedOut.into()
+impl From<Elapsed> for io::Error {
+    fn from(_: Elapsed) -> io::Error {
+        io::ErrorKind::TimedOut.into()
     }
 }
 
@@ -75,6 +64,11 @@ impl From<Elapsed> for std::io::Error {
 /// The methods tell these cases apart. Two errors are equal if their messages are, including the timer's name and the
 /// number of pending sleeps.
 ///
+/// Converts to an [`io::Error`] with this as the inner error. Its kind is
+/// [`QuotaExceeded`](io::ErrorKind::QuotaExceeded) if the timer is at capacity,
+/// [`InvalidInput`](io::ErrorKind::InvalidInput) for an [invalid](Error::is_invalid) deadline, and
+/// [`Other`](io::ErrorKind::Other) if the timer was shut down or there is no runtime.
+///
 /// # Examples
 ///
 /// ```
@@ -82,6 +76,7 @@ impl From<Elapsed> for std::io::Error {
 /// let error = Timer::try_current().unwrap_err();
 /// assert!(error.is_no_runtime() && !error.is_shutdown());
 /// assert_ne!(error, Error::shutdown());
+/// assert_eq!(std::io::Error::from(Error::at_capacity()).kind(), std::io::ErrorKind::QuotaExceeded);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Error {
@@ -259,3 +254,97 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+impl From<Error> for io::Error {
+    fn from(error: Error) -> io::Error {
+        let kind = match error.kind {
+            Kind::AtCapacity => io::ErrorKind::QuotaExceeded,
+            Kind::Invalid => io::ErrorKind::InvalidInput,
+            Kind::Elapsed => io::ErrorKind::TimedOut,
+            Kind::Shutdown | Kind::RuntimeEnded | Kind::NoRuntime => io::ErrorKind::Other,
+        };
+        io::Error::new(kind, error)
+    }
+}
+
+/// The error of [`timer::Builder`](crate::timer::Builder) and [`deadline_map::Builder`](crate::deadline_map::Builder).
+///
+/// `Display` names the setting, its value and the values that are allowed, or says what is missing. If the operating
+/// system refused something, [`source`](std::error::Error::source) returns its [`io::Error`]. Two errors are equal if
+/// their messages are.
+///
+/// Converts to an [`io::Error`] with this as the inner error. Its kind is
+/// [`InvalidInput`](io::ErrorKind::InvalidInput) for a setting out of range,
+/// [`Unsupported`](io::ErrorKind::Unsupported) if the system or the runtime lacks what the alarm needs,
+/// [`Other`](io::ErrorKind::Other) if there is no tokio runtime, and that of the system's error otherwise.
+///
+/// # Examples
+///
+/// ```
+/// use hairspring::Timer;
+/// use std::io;
+///
+/// let error = Timer::builder().shards(0).build_with_driver().unwrap_err();
+/// assert_eq!(error.to_string(), "shards is 0: must be from 1 to 1024");
+/// assert_eq!(io::Error::from(error).kind(), io::ErrorKind::InvalidInput);
+/// ```
+#[derive(Debug, Clone)]
+pub struct BuildError {
+    message: String,
+    kind: io::ErrorKind,
+    source: Option<Arc<io::Error>>,
+}
+
+impl BuildError {
+    pub(crate) fn out_of_range(setting: &str, given: impl fmt::Debug, allowed: impl fmt::Display) -> BuildError {
+        BuildError::new(io::ErrorKind::InvalidInput, format!("{setting} is {given:?}: {allowed}"))
+    }
+
+    pub(crate) fn no_runtime() -> BuildError {
+        let message = "no tokio runtime to spawn the driver on: call `build` inside one, or use `build_with_driver`";
+        BuildError::new(io::ErrorKind::Other, message.to_owned())
+    }
+
+    /// The system or the runtime lacks something, in words.
+    pub(crate) fn unsupported(message: String) -> BuildError {
+        BuildError::new(io::ErrorKind::Unsupported, message)
+    }
+
+    pub(crate) fn by_system(message: String, source: io::Error) -> BuildError {
+        BuildError { message, kind: source.kind(), source: Some(Arc::new(source)) }
+    }
+
+    fn new(kind: io::ErrorKind, message: String) -> BuildError {
+        BuildError { message, kind, source: None }
+    }
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.message)
+    }
+}
+
+impl std::error::Error for BuildError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_deref().map(|source| source as _)
+    }
+}
+
+impl From<BuildError> for io::Error {
+    fn from(error: BuildError) -> io::Error {
+        io::Error::new(error.kind, error)
+    }
+}
+
+impl PartialEq for BuildError {
+    fn eq(&self, other: &BuildError) -> bool {
+        self.message == other.message
+    }
+}
+
+impl Eq for BuildError {}
+
+// `io::Error` is neither, because it may contain anything. Here it contains only what the system reports.
+impl UnwindSafe for BuildError {}
+impl RefUnwindSafe for BuildError {}

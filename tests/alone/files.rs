@@ -1,7 +1,8 @@
 //! A process that can open no more files, or that closes all of its files.
 
+use std::error::Error;
 use std::fs::File;
-use std::io::ErrorKind;
+use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -10,7 +11,7 @@ use std::time::Duration;
 use crate::common::{HOUR, bare, current_thread, inside, ms, multi_thread, must_end, poll};
 use crate::{alone, with_few_files};
 use futures::executor::block_on;
-use hairspring::timer::{Alarm, BuildError};
+use hairspring::timer::Alarm;
 use hairspring::{Timer, sleep, wall};
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use rustix::process::{Resource, Rlimit, setrlimit};
@@ -34,8 +35,10 @@ fn a_builder_reports_that_no_file_can_be_opened() {
             let text = error.to_string();
             assert!(text.contains("Timerfd") && text.contains("Too many open files"), "{text}");
             assert!(!text.contains("enable_io"), "{text}");
-            let BuildError::Alarm { alarm: Alarm::Timerfd, kind, .. } = &error else { panic!("{error:?}") };
-            assert_ne!(*kind, ErrorKind::Unsupported);
+            let by_system: &io::Error = error.source().unwrap().downcast_ref().unwrap();
+            assert_eq!(by_system.raw_os_error(), Some(Errno::MFILE.raw_os_error()));
+            let as_io = io::Error::from(error.clone());
+            assert_eq!((as_io.kind(), as_io.to_string()), (by_system.kind(), text));
             assert_eq!(builder.clone().install().unwrap_err(), error);
             drop(files);
             builder.build().unwrap().sleep(ms(1)).await;

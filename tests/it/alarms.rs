@@ -1,10 +1,12 @@
 //! Each alarm on running and paused clocks, and the other settings of a builder.
 
+use std::error::Error;
+use std::io;
 use std::thread;
 
 use crate::common::{HOUR, bare, both_flavours, current_thread, ms, multi_thread, must_end, poll};
 use futures::executor::block_on;
-use hairspring::timer::{Alarm, BuildError};
+use hairspring::timer::Alarm;
 use hairspring::{Duration, Instant, Timer, sleep};
 
 /// Every alarm that this system supports.
@@ -255,8 +257,8 @@ fn an_unsupported_alarm_is_refused_by_name() {
             let error = Timer::builder().alarm(alarm).build().unwrap_err();
             let text = error.to_string();
             assert!(text.contains(&format!("{alarm:?}")) && text.contains(lacks), "{text}");
-            let BuildError::Alarm { alarm: refused, kind, .. } = error else { panic!("{error:?}") };
-            assert_eq!((refused, kind), (alarm, std::io::ErrorKind::Unsupported));
+            assert!(error.source().is_none(), "nothing was refused by the system");
+            assert_eq!(io::Error::from(error).kind(), io::ErrorKind::Unsupported);
         }
         for alarm in alarms() {
             // `build_with_driver` cannot know the runtime, so such a driver falls back to the alarm thread.
@@ -284,12 +286,16 @@ fn bad_settings_are_refused_with_value_and_range() {
     ] {
         let error = builder.build_with_driver().unwrap_err();
         assert_eq!(error.to_string(), message);
-        let BuildError::OutOfRange { setting, given, allowed, .. } = error else { panic!("{error:?}") };
-        assert_eq!(message, format!("{setting} is {given}: {allowed}"));
+        assert!(error.source().is_none());
+        let as_io = io::Error::from(error.clone());
+        assert_eq!(as_io.kind(), io::ErrorKind::InvalidInput);
+        assert_eq!(as_io.get_ref().unwrap().downcast_ref(), Some(&error));
     }
     let error = builder().build().unwrap_err();
-    assert_eq!(error, BuildError::NoRuntime);
     assert!(error.to_string().contains("no tokio runtime"));
+    assert_eq!(error, builder().shards(2).install().unwrap_err());
+    assert_ne!(error, builder().shards(0).build_with_driver().unwrap_err());
+    assert_eq!(io::Error::from(error).kind(), io::ErrorKind::Other);
 }
 
 #[test]

@@ -41,7 +41,7 @@ async fn the_earlier_deadline_keeps_its_name_and_line() {
         (later, Deadline::NEVER, later),
     ] {
         let min = a.min(b);
-        assert_eq!((min, min.name(), min.set_at()), (expected, expected.name(), expected.set_at()));
+        assert_eq!((min, min.name(), min.location()), (expected, expected.name(), expected.location()));
     }
     assert_eq!(Deadline::NEVER.min(Deadline::NEVER).instant(), None);
 }
@@ -52,8 +52,8 @@ async fn the_error_names_the_deadline_and_its_line() {
     let start = Instant::now();
     let error = deadline.limit(pending::<()>()).await.unwrap_err();
     assert_eq!((start.elapsed(), error.name()), (ms(10), Some("request")));
-    let set_at = error.deadline().set_at();
-    assert_eq!((set_at.file(), set_at.line()), (file!(), line));
+    let location = error.deadline().location();
+    assert_eq!((location.file(), location.line()), (file!(), line));
     assert_eq!(error.to_string(), "the deadline `request` has passed");
     let unnamed = DeadlineExceeded::new(Deadline::at(start));
     assert_eq!((unnamed.name(), unnamed.to_string().as_str()), (None, "a deadline has passed"));
@@ -63,7 +63,7 @@ async fn the_error_names_the_deadline_and_its_line() {
 #[tokio::test(start_paused = true)]
 async fn the_error_converts_and_shows_its_line_only_in_debug() {
     let exceeded = Deadline::after(ms(1)).named("request").limit(pending::<()>()).await.unwrap_err();
-    assert!(format!("{exceeded:?}").contains(&exceeded.deadline().set_at().to_string()));
+    assert!(format!("{exceeded:?}").contains(&exceeded.deadline().location().to_string()));
     let as_io = io::Error::from(exceeded.clone());
     assert_eq!((as_io.kind(), as_io.get_ref().unwrap().downcast_ref()), (io::ErrorKind::TimedOut, Some(&exceeded)));
     assert!(format!("{as_io:?}").contains(file!()));
@@ -132,12 +132,47 @@ fn equality_order_and_hash_use_the_instant() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn instants_of_all_kinds_convert() {
+    let at = Instant::now() + ms(5);
+    let (from, line) = (Deadline::from(at), line!());
+    assert_eq!((from.instant(), from.name()), (Some(at), None));
+    assert_eq!((from.location().file(), from.location().line()), (file!(), line));
+    let (std, tokio): (std::time::Instant, tokio::time::Instant) = (at.into(), at.into());
+    assert_eq!([Deadline::from(std), Deadline::from(tokio)], [from; 2]);
+    let into: [Deadline; 3] = [at.into(), std.into(), tokio.into()];
+    assert_eq!(into, [from; 3]);
+    assert!(timeout_at(into[0].into(), pending::<()>()).await.is_err());
+    assert_eq!(Instant::now(), at);
+}
+
+#[tokio::test(start_paused = true)]
+async fn subtractions_advance_and_saturate() {
+    let start = Instant::now();
+    let first = Deadline::at(start + ms(10)).named("request");
+    let mut earlier = first - ms(5);
+    earlier -= ms(3);
+    assert_eq!(
+        (earlier.instant(), earlier.name(), earlier.location()),
+        (Some(start + ms(2)), first.name(), first.location())
+    );
+    assert!((first - HOUR).has_passed() && first - HOUR < first);
+    for longest in longest() {
+        let begin = first - longest;
+        assert_eq!((begin.instant(), begin - longest), (Some(start - Duration::MAX), begin));
+        assert_eq!((Deadline::NEVER - longest).instant(), None);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn additions_postpone_and_saturate() {
     let start = Instant::now();
     let first = Deadline::at(start).named("request");
     let mut later = first + ms(5);
     later += ms(3);
-    assert_eq!((later.instant(), later.name(), later.set_at()), (Some(start + ms(8)), first.name(), first.set_at()));
+    assert_eq!(
+        (later.instant(), later.name(), later.location()),
+        (Some(start + ms(8)), first.name(), first.location())
+    );
     for longest in longest() {
         assert_eq!(first + longest, Deadline::after(longest));
         let mut end = Deadline::at(start + longest);
@@ -295,7 +330,7 @@ async fn it_parses_the_grpc_header() {
     ] {
         let (deadline, line) = (Deadline::from_grpc_timeout(text).unwrap(), line!());
         assert_eq!(deadline.remaining(), remaining, "{text}");
-        assert_eq!(deadline.set_at().line(), line);
+        assert_eq!(deadline.location().line(), line);
     }
 }
 

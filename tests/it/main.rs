@@ -15,6 +15,7 @@ mod deadline_map;
 mod delay_queue;
 mod drop_in;
 mod drops;
+mod errors;
 mod fuzz;
 #[cfg(feature = "hyper")]
 mod hyper;

@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::task::{Context, Poll, Waker};
 use std::thread;
 
-use crate::common::{HOUR, Random, both_flavours, current_thread, ms, multi_thread, must_end, panic_message, poll};
+use crate::common::{
+    HOUR, Random, both_flavours, current_thread, ms, multi_thread, must_end, panic_message, poll, settle,
+};
 use hairspring::error::Error;
 use hairspring::timer::Driver;
 use hairspring::{Duration, Instant, Timer, TrySleep};
@@ -50,6 +52,27 @@ fn the_counts_balance_at_every_reading() {
         assert_eq!(metrics.pending(), 0);
         assert!(metrics.fired() > 0 && metrics.cancelled() > 0 && metrics.turns() > 0);
     });
+}
+
+#[tokio::test]
+async fn snapshots_are_equal_while_nothing_changes() {
+    let timer = Timer::builder().build().unwrap();
+    let [mut waits, mut other] = [timer.sleep(HOUR), timer.sleep(2 * HOUR)];
+    assert!(poll(&mut waits).is_pending());
+    settle().await;
+    let before = timer.metrics();
+    let start = Instant::now();
+    while Instant::now() == start {}
+    assert_eq!(before, timer.metrics(), "at another time");
+    assert!(poll(&mut other).is_pending());
+    let registered = timer.metrics();
+    assert_ne!(before, registered);
+    drop(other);
+    assert_ne!(registered, timer.metrics());
+    waits.reset_at(Instant::now() + 3 * HOUR);
+    let later = timer.metrics();
+    drop(waits);
+    assert_ne!(later, timer.metrics());
 }
 
 #[test]

@@ -32,8 +32,9 @@ fn exceeded_at<T: std::fmt::Debug>(start: Instant, result: io::Result<T>) -> (Li
 
 /// The timer's error inside an I/O error.
 fn timer_error(error: &io::Error) -> hairspring::error::Error {
-    assert_eq!(error.kind(), ErrorKind::Other);
-    *error.get_ref().unwrap().downcast_ref().unwrap()
+    let inner: hairspring::error::Error = *error.get_ref().unwrap().downcast_ref().unwrap();
+    assert_eq!(error.kind(), if inner.is_at_capacity() { ErrorKind::QuotaExceeded } else { ErrorKind::Other });
+    inner
 }
 
 /// A connection whose buffers hold 4 bytes in each direction, and its peer.

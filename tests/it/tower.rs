@@ -127,7 +127,7 @@ fn a_late_request_may_have_a_response() {
     paused().block_on(async {
         let start = Instant::now();
         let layer = TimeoutLayer::new(ms(100)).respond_with(move |late: DeadlineExceeded| {
-            assert_eq!((late.name(), late.deadline().set_at().file()), (None, file!()));
+            assert_eq!((late.name(), late.deadline().location().file()), (None, file!()));
             u64::try_from((late.deadline().instant().unwrap() - start).as_millis()).unwrap()
         });
         let mut service = layer.layer(service_fn(take));

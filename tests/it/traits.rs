@@ -1,5 +1,6 @@
 //! The auto traits and other traits of public types and futures, and their `Debug` output.
 
+use std::collections::HashMap;
 use std::fmt::Debug;
 use std::hash::Hash;
 use std::panic::{RefUnwindSafe, UnwindSafe};
@@ -72,12 +73,28 @@ fn values_are_copy_and_handles_are_clone() {
     }
     fn value<T: Copy + Eq + Hash>() {}
     fn handle<T: Clone>() {}
+    fn compared<T: Eq>() {}
     all!(value: Alarm, Deadline, Instant, Limit, MissedTickBehavior, Tick, Ticks, delay_queue::Key, wheel::Key);
-    all!(handle: Timer, Builder, Metrics, Lateness, DeadlineMap<Payload, Payload>,
+    all!(handle: Timer, Builder, BuildError, Metrics, Lateness, DeadlineMap<Payload, Payload>,
         deadline_map::Builder<Payload, Payload>, deadline_map::Metrics);
     #[cfg(feature = "test-util")]
     handle::<hairspring::test_util::ManualClock>();
+    all!(compared: Timer, Metrics, Lateness, BuildError, Error, Elapsed, DeadlineExceeded, GrpcTimeoutError,
+        LimitExceeded, TryInsertError<Payload, Payload>, deadline_map::Metrics);
     assert!(size_of::<Sleep>() <= 48 && size_of::<Error>() <= 24);
+}
+
+#[tokio::test]
+#[allow(clippy::mutable_key_type)] // The key does not change.
+async fn handles_to_one_timer_are_one_key() {
+    let (one, other) = (Timer::builder().build().unwrap(), Timer::builder().build().unwrap());
+    let mut users = HashMap::from([(one.clone(), "one"), (other.clone(), "other"), (Timer::current(), "default")]);
+    assert_eq!((users.len(), users[&one], users[&other]), (3, "one", "other"));
+    one.shutdown();
+    assert_eq!(users.insert(one.clone(), "ended"), Some("one"));
+    let next = Timer::builder().build().unwrap();
+    assert_eq!((users.get(&next), users[&one]), (None, "ended"), "a later timer may use the same memory");
+    assert_eq!(users[&Timer::current()], "default");
 }
 
 /// The `Debug` output of `value`, on one line. It must show no ticks, which mean nothing outside the wheel.

@@ -138,8 +138,8 @@ fn arrows(design: &str) -> Vec<[&str; 3]> {
     let participants: BTreeMap<_, _> =
         diagram.lines().filter_map(|line| line.trim().strip_prefix("participant ")?.split_once(" as ")).collect();
     let calls = diagram.lines().filter_map(|line| {
-        let (caller, called) = line.trim().split_once("->>")?;
-        let (file, function) = called.split_once(": ")?;
+        let (caller, call) = line.trim().split_once("->>")?;
+        let (file, function) = call.split_once(": ")?;
         Some([participants[caller], participants[file], function])
     });
     calls.collect()

@@ -1,4 +1,4 @@
-//! [`Builder`] configures a map. [`TryInsertError`] is the error of a full map.
+//! [`Builder`] configures a map. [`TryInsertError`] is the error of a map at capacity.
 
 use std::fmt;
 use std::hash::RandomState;
@@ -8,7 +8,8 @@ use std::thread;
 use std::time::Duration;
 
 use super::{DeadlineMap, Expirations};
-use crate::timer::{BuildError, Timer};
+use crate::timer::Timer;
+use crate::util::error::BuildError;
 
 pub(super) const MOST_SHARDS: usize = 64;
 
@@ -68,10 +69,9 @@ impl<K, V> Builder<K, V> {
 impl<K, V, S> Builder<K, V, S> {
     /// Limits the number of entries, to 1 or more. By default there is no limit.
     ///
-    /// If the map is full, [`try_insert`](DeadlineMap::try_insert) and [`try_insert_at`](DeadlineMap::try_insert_at)
-    /// return a new key and its value as an error, and [`insert`](DeadlineMap::insert) and
-    /// [`insert_at`](DeadlineMap::insert_at) panic. An expired entry counts until the stream returns it, so a late
-    /// consumer takes up room. If the stream was dropped, expired entries are dropped to make room.
+    /// If a call would exceed the limit, it panics, or returns what it was given in an error if its name begins with
+    /// `try_`, as in [`try_insert`](DeadlineMap::try_insert). An expired entry counts until the stream returns it, so a
+    /// late consumer takes up room. If the stream was dropped, expired entries are dropped to make room.
     ///
     /// The limit is one counter for all shards. It adds a few nanoseconds to each insert and removal, and nothing to a
     /// touch.
@@ -119,9 +119,9 @@ impl<K, V, S> Builder<K, V, S> {
     /// Use this to end a session after 30 idle minutes, and no later than 8 hours after it began. A lifetime begins
     /// with the [`insert`](DeadlineMap::insert) of a key, and restarts with each insert that replaces the value. A
     /// [`touch`](DeadlineMap::touch) beyond the end of the lifetime succeeds, and sets the deadline to that end.
-    /// [`remaining`](DeadlineMap::remaining) takes the limit into account.
+    /// [`remaining`](DeadlineMap::remaining) and [`deadline`](DeadlineMap::deadline) take the limit into account.
     ///
-    /// The limit is kept to the nanosecond, without rounding, and is capped at 500 years. It takes no extra memory.
+    /// The limit is not rounded, and is capped at 500 years. It takes no extra memory.
     ///
     /// # Examples
     ///
@@ -212,11 +212,8 @@ impl<K, V, S> Builder<K, V, S> {
     /// # Examples
     ///
     /// ```
-    /// use hairspring::deadline_map::BuildError;
-    ///
     /// let error = hairspring::DeadlineMap::<u64, ()>::builder().shards(0).build().unwrap_err();
     /// assert_eq!(error.to_string(), "shards is 0: must be from 1 to 64");
-    /// assert!(matches!(error, BuildError::OutOfRange { setting: "shards", .. }));
     ///
     /// let (map, _expirations) = hairspring::DeadlineMap::<u64, ()>::builder().build().unwrap();
     /// assert!(map.is_empty());
@@ -227,18 +224,17 @@ impl<K, V, S> Builder<K, V, S> {
     pub fn build(self) -> Result<(DeadlineMap<K, V, S>, Expirations<K, V>), BuildError> {
         let Builder { mut config, hasher, .. } = self;
         if !(1..=MOST_SHARDS).contains(&config.shards) {
-            let allowed = format!("must be from 1 to {MOST_SHARDS}");
+            let allowed = format_args!("must be from 1 to {MOST_SHARDS}");
             return Err(BuildError::out_of_range("shards", config.shards, allowed));
         }
         if config.capacity == Some(0) {
-            return Err(BuildError::out_of_range("capacity", 0, "must be at least 1".to_owned()));
+            return Err(BuildError::out_of_range("capacity", 0, "must be at least 1"));
         }
         if let Some(lifetime @ Duration::ZERO) = config.max_lifetime {
-            let allowed = "must be at least 1ns".to_owned();
-            return Err(BuildError::out_of_range("max_lifetime", lifetime, allowed));
+            return Err(BuildError::out_of_range("max_lifetime", lifetime, "must be at least 1ns"));
         }
         if let Some(most) = config.timer.as_ref().and_then(|timer| timer.lease.capacity()) {
-            let allowed = "must have none, because the stream cannot return an error".to_owned();
+            let allowed = "must have none, because the stream cannot return an error";
             return Err(BuildError::out_of_range("timer", format_args!("one with a capacity of {most}"), allowed));
         }
         config.shards = config.shards.next_power_of_two();
@@ -265,8 +261,9 @@ impl<K, V, S: Clone> Clone for Builder<K, V, S> {
     }
 }
 
-/// The error of [`DeadlineMap::try_insert`] and [`DeadlineMap::try_insert_at`] if the map is at its
-/// [capacity](Builder::capacity). It contains the key and the value.
+/// The error of [`DeadlineMap::try_insert`] and the other fallible inserts if the map is at its
+/// [capacity](Builder::capacity). It contains the key, and the value or, from
+/// [`try_get_or_insert_with`](DeadlineMap::try_get_or_insert_with), the function that makes it.
 ///
 /// # Examples
 ///
@@ -276,8 +273,8 @@ impl<K, V, S: Clone> Clone for Builder<K, V, S> {
 /// let (sessions, _expirations) = DeadlineMap::builder().name("sessions").capacity(2).build().unwrap();
 /// sessions.insert("ann", 1, Duration::from_secs(30));
 /// sessions.insert("bob", 2, Duration::from_secs(30));
-/// let full = sessions.try_insert("cid", 3, Duration::from_secs(30)).unwrap_err();
-/// assert_eq!(full.to_string(), "the map `sessions` is at capacity: it has room for 2 entries");
+/// let error = sessions.try_insert("cid", 3, Duration::from_secs(30)).unwrap_err();
+/// assert_eq!(error.to_string(), "the map `sessions` is at capacity: it has room for 2 entries");
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct TryInsertError<K, V> {
@@ -288,7 +285,7 @@ pub struct TryInsertError<K, V> {
 }
 
 impl<K, V> TryInsertError<K, V> {
-    /// Returns the key and the value that were refused.
+    /// Returns the key and the value, or the function, that were refused.
     ///
     /// # Examples
     ///

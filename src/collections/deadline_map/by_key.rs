@@ -19,7 +19,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
     ///
     /// # Panics
     ///
-    /// - Panics if the map is [full](super::Builder::capacity), and the key has no live entry.
+    /// - Panics if the map is at its [capacity](super::Builder::capacity), and the key has no live entry.
     ///   [`try_insert`](DeadlineMap::try_insert) returns an error instead.
     /// - Panics if a shard would hold more than 2^32 - 128 entries.
     ///
@@ -43,7 +43,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
     ///
     /// # Panics
     ///
-    /// Panics in the same cases as [`insert`](DeadlineMap::insert).
+    /// Panics as [`insert`](DeadlineMap::insert) does.
     ///
     /// # Examples
     ///
@@ -60,7 +60,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
         expect_room(self.try_insert_at(key, value, deadline))
     }
 
-    /// Inserts an entry as [`insert`](DeadlineMap::insert) does, but returns an error if the map is full.
+    /// Inserts an entry as [`insert`](DeadlineMap::insert) does, but returns an error if the map is at capacity.
     ///
     /// # Errors
     ///
@@ -79,19 +79,20 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
     /// let (map, _expirations) = DeadlineMap::builder().capacity(1).build().unwrap();
     /// assert_eq!(map.try_insert("ann", 1, Duration::from_secs(30)), Ok(None));
     /// assert_eq!(map.try_insert("ann", 2, Duration::from_secs(30)), Ok(Some(1)), "this takes no more room");
-    /// let full = map.try_insert("bob", 3, Duration::from_secs(30)).unwrap_err();
-    /// assert_eq!(full.to_string(), "the map is at capacity: it has room for 1 entry");
-    /// assert_eq!(full.into_inner(), ("bob", 3));
+    /// let error = map.try_insert("bob", 3, Duration::from_secs(30)).unwrap_err();
+    /// assert_eq!(error.to_string(), "the map is at capacity: it has room for 1 entry");
+    /// assert_eq!(error.into_inner(), ("bob", 3));
     /// ```
+    #[inline]
     pub fn try_insert(&self, key: K, value: V, duration: Duration) -> Result<Option<V>, TryInsertError<K, V>> {
-        self.insert_due_at(key, value, |now| clock::later(now, duration))
+        self.shared.insert(self.new_entry(key, value, |now| clock::later(now, duration)))
     }
 
-    /// Inserts an entry as [`insert_at`](DeadlineMap::insert_at) does, but returns an error if the map is full.
+    /// Inserts an entry as [`insert_at`](DeadlineMap::insert_at) does, but returns an error if the map is at capacity.
     ///
     /// # Errors
     ///
-    /// Returns an error in the same cases as [`try_insert`](DeadlineMap::try_insert).
+    /// Returns an error as [`try_insert`](DeadlineMap::try_insert) does.
     ///
     /// # Panics
     ///
@@ -107,8 +108,145 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
     /// assert_eq!(map.try_insert_at("ann", 1, deadline), Ok(None));
     /// assert_eq!(map.try_insert_at("bob", 2, deadline).unwrap_err().into_inner(), ("bob", 2));
     /// ```
+    #[inline]
     pub fn try_insert_at(&self, key: K, value: V, deadline: Instant) -> Result<Option<V>, TryInsertError<K, V>> {
-        self.insert_due_at(key, value, |_now| clock::tick_of(deadline))
+        self.shared.insert(self.new_entry(key, value, |_now| clock::tick_of(deadline)))
+    }
+
+    /// Inserts an entry that expires after `duration`, unless the key has a
+    /// [live](DeadlineMap#live-and-expired-entries) entry. If it has one, gives `value` back and leaves that entry and
+    /// its deadline as they are.
+    ///
+    /// If several threads race for one key, exactly one of them inserts.
+    ///
+    /// # Panics
+    ///
+    /// Panics as [`insert`](DeadlineMap::insert) does. [`try_insert_if_absent`](DeadlineMap::try_insert_if_absent)
+    /// returns an error if the map is at capacity.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hairspring::{DeadlineMap, Duration};
+    ///
+    /// let (locks, _expirations) = DeadlineMap::new();
+    /// assert_eq!(locks.insert_if_absent("printer", "ann", Duration::from_secs(30)), None);
+    /// assert_eq!(locks.insert_if_absent("printer", "bob", Duration::from_secs(60)), Some("bob"));
+    /// assert_eq!(locks.get("printer"), Some("ann"));
+    /// assert!(locks.remaining("printer") <= Some(Duration::from_secs(30)));
+    /// ```
+    #[doc(alias = "put_if_absent")]
+    #[track_caller]
+    pub fn insert_if_absent(&self, key: K, value: V, duration: Duration) -> Option<V> {
+        expect_room(self.try_insert_if_absent(key, value, duration))
+    }
+
+    /// Inserts an entry as [`insert_if_absent`](DeadlineMap::insert_if_absent) does, but returns an error if the map is
+    /// at capacity.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error as [`try_insert`](DeadlineMap::try_insert) does.
+    ///
+    /// # Panics
+    ///
+    /// Panics if a shard would hold more than 2^32 - 128 entries.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hairspring::{DeadlineMap, Duration};
+    ///
+    /// let (map, _expirations) = DeadlineMap::builder().capacity(1).build().unwrap();
+    /// assert_eq!(map.try_insert_if_absent("ann", 1, Duration::from_secs(30)), Ok(None));
+    /// assert_eq!(map.try_insert_if_absent("ann", 2, Duration::from_secs(30)), Ok(Some(2)));
+    /// let error = map.try_insert_if_absent("bob", 3, Duration::from_secs(30)).unwrap_err();
+    /// assert_eq!(error.into_inner(), ("bob", 3));
+    /// ```
+    pub fn try_insert_if_absent(
+        &self,
+        key: K,
+        value: V,
+        duration: Duration,
+    ) -> Result<Option<V>, TryInsertError<K, V>> {
+        self.shared.insert_if_absent(self.new_entry(key, value, |now| clock::later(now, duration)))
+    }
+
+    /// Returns a clone of the value of the key's [live](DeadlineMap#live-and-expired-entries) entry. If it has none,
+    /// inserts the value that `make` returns, to expire after `duration`, and returns a clone of that.
+    ///
+    /// `make` runs under a lock, so if several threads race for one key, it runs once and all get the same value. Keep
+    /// it short; if the value takes long to make, insert a handle to it, such as an `Arc<tokio::sync::OnceCell>`. The
+    /// deadline of a live entry stays.
+    ///
+    /// # Panics
+    ///
+    /// - Panics as [`insert`](DeadlineMap::insert) does.
+    ///   [`try_get_or_insert_with`](DeadlineMap::try_get_or_insert_with) returns an error if the map is at capacity.
+    /// - Panics if `make` panics or [uses this map](DeadlineMap#locks-and-your-code). The map is unchanged.
+    /// - Panics if `clone` does. A value that `make` has returned stays in the map.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicU64, Ordering};
+    ///
+    /// use hairspring::{DeadlineMap, Duration};
+    ///
+    /// let (requests, _expirations) = DeadlineMap::new();
+    /// for client in ["ann", "bob", "ann"] {
+    ///     let count: Arc<AtomicU64> = requests.get_or_insert_with(client, Duration::from_secs(60), Arc::default);
+    ///     count.fetch_add(1, Ordering::Relaxed);
+    /// }
+    /// assert_eq!(requests.get("ann").unwrap().load(Ordering::Relaxed), 2);
+    /// ```
+    #[doc(alias = "entry")]
+    #[doc(alias = "or_insert_with")]
+    #[track_caller]
+    pub fn get_or_insert_with(&self, key: K, duration: Duration, make: impl FnOnce() -> V) -> V
+    where
+        V: Clone,
+    {
+        expect_room(self.try_get_or_insert_with(key, duration, make))
+    }
+
+    /// Returns or inserts a value as [`get_or_insert_with`](DeadlineMap::get_or_insert_with) does, but returns an error
+    /// if the map is at capacity.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error as [`try_insert`](DeadlineMap::try_insert) does. The error returns the key and `make`, which
+    /// was not called.
+    ///
+    /// # Panics
+    ///
+    /// - Panics if a shard would hold more than 2^32 - 128 entries.
+    /// - Panics if `make` panics or [uses this map](DeadlineMap#locks-and-your-code). The map is unchanged.
+    /// - Panics if `clone` does. A value that `make` has returned stays in the map.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hairspring::{DeadlineMap, Duration};
+    ///
+    /// let (map, _expirations) = DeadlineMap::builder().capacity(1).build().unwrap();
+    /// let duration = Duration::from_secs(30);
+    /// assert_eq!(map.try_get_or_insert_with("ann", duration, || 1).ok(), Some(1));
+    /// assert_eq!(map.try_get_or_insert_with("ann", duration, || 2).ok(), Some(1));
+    /// let (key, make) = map.try_get_or_insert_with("bob", duration, || 3).unwrap_err().into_inner();
+    /// assert_eq!((key, make()), ("bob", 3));
+    /// ```
+    pub fn try_get_or_insert_with<F: FnOnce() -> V>(
+        &self,
+        key: K,
+        duration: Duration,
+        make: F,
+    ) -> Result<V, TryInsertError<K, F>>
+    where
+        V: Clone,
+    {
+        self.shared.get_or_insert_with(self.new_entry(key, make, |now| clock::later(now, duration)))
     }
 
     /// Sets the deadline of a live entry to `duration` from now, whether that is later or earlier than before. Returns
@@ -154,7 +292,32 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        self.shared.remove(self.look_up(key))
+        self.remove_if(key, |_value| true)
+    }
+
+    /// Removes a live entry if `condition` returns `true` for its value, frees its memory and returns the value.
+    /// Returns `None` if it is `false`, or if the key has no [live](DeadlineMap#live-and-expired-entries) entry.
+    ///
+    /// # Panics
+    ///
+    /// Panics if `condition` panics or [uses this map](DeadlineMap#locks-and-your-code). The map is unchanged.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hairspring::{DeadlineMap, Duration};
+    ///
+    /// let (locks, _expirations) = DeadlineMap::new();
+    /// locks.insert("printer", "ann", Duration::from_secs(30));
+    /// assert_eq!(locks.remove_if("printer", |owner| *owner == "bob"), None);
+    /// assert_eq!(locks.remove_if("printer", |owner| *owner == "ann"), Some("ann"));
+    /// ```
+    pub fn remove_if<Q>(&self, key: &Q, condition: impl FnOnce(&V) -> bool) -> Option<V>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        self.shared.remove_if(self.look_up(key), condition)
     }
 
     /// Calls `read` with the value of a live entry and returns its result. Returns `None` if the key has no
@@ -182,33 +345,6 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
         Q: Hash + Eq + ?Sized,
     {
         self.shared.visit(self.look_up(key), None, |entry| read(&entry.value))
-    }
-
-    /// Calls `read` with the value of a live entry and the time until it expires, which is never zero, and returns its
-    /// result. Returns `None` if the key has no [live](DeadlineMap#live-and-expired-entries) entry.
-    ///
-    /// # Panics
-    ///
-    /// Panics in the same cases as [`get_with`](DeadlineMap::get_with).
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use hairspring::{DeadlineMap, Duration};
-    ///
-    /// let (map, _expirations) = DeadlineMap::new();
-    /// map.insert("key", String::from("value"), Duration::from_secs(30));
-    /// let (length, remaining) = map.get_with_remaining("key", |value, remaining| (value.len(), remaining)).unwrap();
-    /// assert!(length == 5 && remaining <= Duration::from_secs(30));
-    /// ```
-    pub fn get_with_remaining<Q, R>(&self, key: &Q, read: impl FnOnce(&V, Duration) -> R) -> Option<R>
-    where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
-    {
-        let lookup = self.look_up(key);
-        let now = lookup.now;
-        self.shared.visit(lookup, None, |entry| read(&entry.value, entry.remaining(now)))
     }
 
     /// Returns a clone of the value of a live entry, or `None` if the key has no
@@ -290,7 +426,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
     ///
     /// # Panics
     ///
-    /// Panics in the same cases as [`update`](DeadlineMap::update). The deadline is then unchanged.
+    /// Panics as [`update`](DeadlineMap::update) does. The deadline is then unchanged.
     ///
     /// # Examples
     ///
@@ -355,20 +491,41 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        self.get_with_remaining(key, |_value, remaining| remaining)
+        let lookup = self.look_up(key);
+        let now = lookup.now;
+        self.shared.visit(lookup, None, |entry| entry.remaining(now))
     }
 
-    /// Inserts an entry with the deadline that `deadline` returns for the current time.
+    /// Returns the instant at which a live entry expires: its deadline, or the end of its
+    /// [lifetime](super::Builder::max_lifetime) if that is earlier. Returns `None` if the key has no
+    /// [live](DeadlineMap#live-and-expired-entries) entry.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hairspring::{DeadlineMap, Duration, Instant};
+    ///
+    /// let (map, _expirations) = DeadlineMap::new();
+    /// let deadline = Instant::now() + Duration::from_secs(30);
+    /// map.insert_at("key", (), deadline);
+    /// assert_eq!(map.deadline("key"), Some(deadline));
+    /// assert_eq!(map.deadline("no such key"), None);
+    /// ```
+    #[must_use]
+    pub fn deadline<Q>(&self, key: &Q) -> Option<Instant>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        self.shared.visit(self.look_up(key), None, |entry| entry.deadline).map(clock::instant_of)
+    }
+
+    /// An entry to insert, with the deadline that `deadline` returns for the current time.
     #[inline]
-    fn insert_due_at(
-        &self,
-        key: K,
-        value: V,
-        deadline: impl FnOnce(Tick) -> Tick,
-    ) -> Result<Option<V>, TryInsertError<K, V>> {
+    fn new_entry<T>(&self, key: K, value: T, deadline: impl FnOnce(Tick) -> Tick) -> Insert<K, T> {
         let hash = self.hash(&key);
         let now = self.shared.now();
-        self.shared.insert(Insert { hash, key, value, deadline: deadline(now), now })
+        Insert { hash, key, value, deadline: deadline(now), now }
     }
 
     #[inline]
@@ -382,9 +539,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
 }
 
 #[track_caller]
-fn expect_room<K, V>(inserted: Result<Option<V>, TryInsertError<K, V>>) -> Option<V> {
+fn expect_room<T, K, G>(inserted: Result<T, TryInsertError<K, G>>) -> T {
     match inserted {
-        Ok(replaced) => replaced,
-        Err(full) => panic!("{full}"),
+        Ok(inserted) => inserted,
+        Err(error) => panic!("{error}"),
     }
 }

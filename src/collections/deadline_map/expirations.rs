@@ -46,7 +46,7 @@ const HOLDS: usize = 64;
 /// # Panics
 ///
 /// A poll that has to wait panics if the timer was shut down, or if the runtime's timer is
-/// [full](crate::timer::Builder::capacity). The entries stay in the map.
+/// [at capacity](crate::timer::Builder::capacity). The entries stay in the map.
 ///
 /// # Examples
 ///
@@ -97,7 +97,7 @@ impl<K, V> Expirations<K, V> {
     ///
     /// # Panics
     ///
-    /// Panics in the same cases as [`Expirations`].
+    /// Panics as [`Expirations`] does.
     ///
     /// # Examples
     ///

@@ -27,7 +27,7 @@
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]
 //! # async fn main() {
 //! let (sessions, mut expirations) = DeadlineMap::builder().name("sessions").capacity(10_000).build().unwrap();
-//! // Returns an error instead of panicking if the map is full.
+//! // Returns an error instead of panicking if the map is at capacity.
 //! assert!(sessions.try_insert(17, Session { user: "ann", requests: 0 }, IDLE).is_ok());
 //!
 //! // A request counts, and keeps the session alive.
@@ -68,14 +68,17 @@ use std::time::Duration;
 pub use super::Metrics;
 #[cfg(feature = "metrics")]
 use super::Published;
+pub use builder::Builder;
 use builder::Config;
-pub use builder::{Builder, TryInsertError};
+#[doc(no_inline)]
+pub use builder::TryInsertError;
 pub use expirations::Expirations;
 use shard::Shared;
 use state::Entry;
 
-pub use crate::timer::BuildError;
 use crate::timer::Timer;
+#[doc(no_inline)]
+pub use crate::util::error::BuildError;
 use crate::util::sync::atomic::Ordering::{Relaxed, SeqCst};
 use crate::wheel::Tick;
 
@@ -89,10 +92,9 @@ use crate::wheel::Tick;
 ///
 /// # Deadlines
 ///
-/// Deadlines are kept to the nanosecond, without rounding. A duration counts from the call that passes it, and is
-/// capped at 500 years. An entry with a duration of zero expires immediately. The map reads the clock of the current
-/// runtime, as [`Instant::now`](crate::Instant::now) does, or that of the timer passed to
-/// [`with_timer`](DeadlineMap::with_timer).
+/// Deadlines are not rounded. A duration counts from the call that passes it, and is capped at 500 years. An entry with
+/// a duration of zero expires immediately. The map reads the clock of the current runtime, as
+/// [`Instant::now`](crate::Instant::now) does, or that of the timer passed to [`with_timer`](DeadlineMap::with_timer).
 ///
 /// [`Builder::max_lifetime`] also limits how long an entry lives, however often it is touched.
 ///
@@ -121,13 +123,13 @@ use crate::wheel::Tick;
 /// map, and may panic. If several drops panic while the map drops many entries, all other keys and values are dropped
 /// nevertheless. Only if the key and the value of one entry both panic, the process aborts, as for any pair.
 ///
-/// Your closures, including drops in them, and `Clone` in [`get`](DeadlineMap::get) run under the lock of a shard: keep
-/// them short. They may use other maps. A call that locks the same map panics, whatever the key, instead of
-/// deadlocking. If a closure panics, the map stays intact and keeps the entry.
+/// Your closures, including drops in them, and `Clone` of values run under the lock of a shard: keep them short. They
+/// may use other maps. A call that locks the same map panics, whatever the key, instead of deadlocking. If a closure
+/// panics, the map stays intact and keeps the entry.
 ///
 /// `Eq` and `Borrow` of keys run under a lock too. They may panic, but must not use the same map: that can deadlock.
 ///
-/// If the key is already in the map, `insert` keeps the old key and drops the new one.
+/// If the key already has a live entry, an insert keeps the old key and drops the new one.
 ///
 /// # Cost
 ///

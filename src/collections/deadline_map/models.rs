@@ -54,6 +54,12 @@ impl Map {
         assert!(inserted.is_ok());
     }
 
+    /// `insert_if_absent`. Returns whether it inserted.
+    fn insert_absent(&self, key: u64, deadline: Tick) -> bool {
+        let new = Insert { hash: self.hash(&key), key, value: (), deadline, now: Tick::ZERO };
+        self.shared.insert_if_absent(new).is_ok_and(|refused| refused.is_none())
+    }
+
     fn touch_until(&self, key: u64, deadline: Tick) {
         let lookup = Lookup { hash: self.hash(&key), key: &key, now: Tick::ZERO };
         assert!(self.shared.visit(lookup, Some(deadline), |_| ()).is_some());
@@ -61,7 +67,7 @@ impl Map {
 
     /// `remove` by a thread that read the clock before any deadline. Returns whether it got the entry.
     fn remove_early(&self, key: u64) -> bool {
-        self.shared.remove(Lookup { hash: self.hash(&key), key: &key, now: Tick::ZERO }).is_some()
+        self.shared.remove_if(Lookup { hash: self.hash(&key), key: &key, now: Tick::ZERO }, |()| true).is_some()
     }
 }
 
@@ -153,6 +159,23 @@ fn one_insert_after_the_other_against_waiting() {
             }),
         );
         assert_eq!(task.go_on().taken.len(), 2);
+    });
+}
+
+#[test]
+fn two_inserts_if_absent_against_waiting() {
+    check("map: two inserts if absent against waiting", || {
+        let (map, task) = map();
+        let key = map.key(0);
+        let second = map.clone();
+        let (task, one, (other, map)) = race_three(
+            move || task.run(),
+            move || second.insert_absent(key, far(1)),
+            move || (map.insert_absent(key, far(1)), map),
+        );
+        assert_ne!(one, other, "one of them inserts");
+        let _task = task.go_on();
+        map.assert_waits_until(far(1));
     });
 }
 

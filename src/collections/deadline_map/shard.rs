@@ -9,8 +9,9 @@
 //    exactly if the shard is empty, and changes only under the lock.
 // 4. One lock hold moves or removes a bounded number of entries.
 // 5. User code runs under the lock in two cases: `Eq` and `Borrow` of keys, before anything has changed; and closures
-//    on values, while the shard is consistent. If one panics, its entry stays, and entries already removed stay
-//    removed. No closure sees an expired entry. Keys and values are dropped, and tasks woken, outside the lock.
+//    that use or make values, and `Clone` of values, while the shard is consistent. If one panics, its entry stays, and
+//    entries already removed stay removed. No closure sees an expired entry. Keys and values are dropped, and tasks
+//    woken, outside the lock.
 // 6. Each entry takes one unit of `capacity`, which is given back under the lock when the entry is removed.
 // 7. Only the stream sees expired entries. If the key of one is inserted again, the expired entry is displaced: it
 //    leaves the table, is due at tick 0, and comes out before the entries in the table.
@@ -150,18 +151,61 @@ impl<K, V> Shared<K, V> {
         self.next.iter().zip(&self.states).map(|(next, state)| MapShard { map: self, next, state })
     }
 
-    /// Inserts an entry, or returns its key and value in an error if the map is full.
+    /// Inserts an entry, or replaces the value and the deadline of a live one. Returns the old value.
     #[inline]
     pub(super) fn insert(&self, new: Insert<K, V>) -> Result<Option<V>, TryInsertError<K, V>>
     where
         K: Eq,
     {
+        self.insert_with::<true, _, _>(new, mem::swap, |value| (value, ())).map(|((), old)| old)
+    }
+
+    /// Inserts an entry, or returns the value if the key has a live one.
+    pub(super) fn insert_if_absent(&self, new: Insert<K, V>) -> Result<Option<V>, TryInsertError<K, V>>
+    where
+        K: Eq,
+    {
+        self.insert_with::<false, _, _>(new, |_, _| (), |value| (value, ())).map(|((), refused)| refused)
+    }
+
+    /// Returns a clone of the live value of a key. Without one, inserts what the function in `new` returns.
+    pub(super) fn get_or_insert_with<F: FnOnce() -> V>(&self, new: Insert<K, F>) -> Result<V, TryInsertError<K, F>>
+    where
+        K: Eq,
+        V: Clone,
+    {
+        // If this panics, the value is in the map. The panic is resumed outside the lock.
+        let clone = |value: &V| catch_unwind(AssertUnwindSafe(|| self.inside(|| value.clone())));
+        let make = |code: F| {
+            let made = catch_unwind(AssertUnwindSafe(|| self.inside(code)));
+            let value = made.unwrap_or_else(|payload| {
+                self.capacity.give(1);
+                resume_unwind(payload)
+            });
+            let cloned = clone(&value);
+            (value, cloned)
+        };
+        let (cloned, _) = self.insert_with::<false, _, _>(new, |_, value| clone(value), make)?;
+        Ok(cloned.unwrap_or_else(|payload| resume_unwind(payload)))
+    }
+
+    /// Does what [`MapShard::insert`] does, and makes room if there is no consumer.
+    #[inline]
+    fn insert_with<const REPLACES: bool, T, R>(
+        &self,
+        new: Insert<K, T>,
+        live: impl FnOnce(&mut T, &mut V) -> R + Copy,
+        make: impl FnOnce(T) -> (V, R) + Copy,
+    ) -> Result<(R, Option<T>), TryInsertError<K, T>>
+    where
+        K: Eq,
+    {
         let (shard, now) = (self.shard_for(new.hash), new.now);
-        let mut inserted = shard.insert(new);
+        let mut inserted = shard.insert::<REPLACES, _, _>(new, live, make);
         if self.consumer.is_gone() {
             if let Err(refused) = inserted {
                 self.make_room(now);
-                inserted = shard.insert(refused);
+                inserted = shard.insert::<REPLACES, _, _>(refused, live, make);
             }
             // Nothing else takes them.
             (0..DISCARDED).for_each(|_| drop(shard.take_due(now)));
@@ -172,16 +216,16 @@ impl<K, V> Shared<K, V> {
         })
     }
 
-    pub(super) fn remove<Q>(&self, Lookup { hash, key, now }: Lookup<'_, Q>) -> Option<V>
+    /// Removes a live entry if `goes` returns `true` for its value.
+    pub(super) fn remove_if<Q>(&self, lookup: Lookup<'_, Q>, goes: impl FnOnce(&V) -> bool) -> Option<V>
     where
         K: Borrow<Q>,
         Q: Eq + ?Sized,
     {
-        let shard = self.shard_for(hash);
+        let shard = self.shard_for(lookup.hash);
         let mut guard = shard.lock()?;
-        let MapState { table, timers, .. } = &mut *guard;
-        let found = table.find_entry(hash, |entry| entry.key.borrow() == key).ok()?;
-        if found.get().has_expired(now) {
+        let (found, timers) = guard.find_live(lookup)?;
+        if !self.inside(|| goes(&found.get().value)) {
             return None;
         }
         let (entry, _) = found.remove();
@@ -194,7 +238,7 @@ impl<K, V> Shared<K, V> {
     #[inline]
     pub(super) fn visit<Q, R>(
         &self,
-        Lookup { hash, key, now }: Lookup<'_, Q>,
+        lookup: Lookup<'_, Q>,
         deadline: Option<Tick>,
         code: impl FnOnce(&mut Entry<K, V>) -> R,
     ) -> Option<R>
@@ -202,17 +246,11 @@ impl<K, V> Shared<K, V> {
         K: Borrow<Q>,
         Q: Eq + ?Sized,
     {
-        let shard = self.shard_for(hash);
+        let shard = self.shard_for(lookup.hash);
         let mut guard = shard.lock()?;
-        let MapState { table, timers, .. } = &mut *guard;
-        let entry = table.find_mut(hash, |entry| entry.key.borrow() == key)?;
-        if entry.has_expired(now) {
-            return None;
-        }
-        let result = {
-            let _inside = Inside::enter(self.id());
-            code(entry)
-        };
+        let (found, timers) = guard.find_live(lookup)?;
+        let entry = found.into_mut();
+        let result = self.inside(|| code(entry));
         if let Some(deadline) = deadline {
             let registered = entry.move_to(deadline, timers);
             shard.unlock(guard, registered);
@@ -220,7 +258,14 @@ impl<K, V> Shared<K, V> {
         Some(result)
     }
 
-    /// Drops one expired entry of a full map without a consumer.
+    /// Runs `code` of the user under the lock of one of the map's shards.
+    #[inline]
+    pub(super) fn inside<R>(&self, code: impl FnOnce() -> R) -> R {
+        let _inside = Inside::enter(self.id());
+        code()
+    }
+
+    /// Drops one expired entry of a map that is at capacity and has no consumer.
     #[cold]
     fn make_room(&self, now: Tick) {
         for shard in self.iter() {
@@ -322,8 +367,17 @@ impl<'a, K, V> MapShard<'a, K, V> {
         metrics.pending += state.len() as u64;
     }
 
-    /// Returns the value that it replaced, or what was to be inserted if the map is full.
-    pub(super) fn insert(&self, new: Insert<K, V>) -> Result<Option<V>, Insert<K, V>>
+    /// If the key has no live entry, inserts one with the value that `make` returns. Otherwise calls `live` with what
+    /// was given and the live value, and begins a new life if `REPLACES`.
+    ///
+    /// Returns what the function returned, and in the second case what was given, after the function. If the map is at
+    /// capacity, returns `new`.
+    pub(super) fn insert<const REPLACES: bool, T, R>(
+        &self,
+        mut new: Insert<K, T>,
+        live: impl FnOnce(&mut T, &mut V) -> R,
+        make: impl FnOnce(T) -> (V, R),
+    ) -> Result<(R, Option<T>), Insert<K, T>>
     where
         K: Eq,
     {
@@ -331,37 +385,38 @@ impl<'a, K, V> MapShard<'a, K, V> {
         let mut guard = self.state.get().map_or_else(|| self.make(), |locked| &**locked).lock();
         let MapState { table, timers, displaced, inserted, .. } = &mut *guard;
         let end = self.map.max_lifetime.map_or(LAST, |lifetime| clock::later(new.now, lifetime).min(LAST));
-        let (replaced, registered) = match table.find_mut(new.hash, |entry| entry.key == new.key) {
+        let (answer, unused, registered) = match table.find_mut(new.hash, |entry| entry.key == new.key) {
             Some(entry) if !entry.has_expired(new.now) => {
-                let registered = entry.restart(new.deadline, end, timers);
-                (Some((new.key, mem::replace(&mut entry.value, new.value))), registered)
+                let answer = live(&mut new.value, &mut entry.value);
+                let registered = if REPLACES { entry.restart(new.deadline, end, timers) } else { None };
+                (answer, Some((new.key, new.value)), registered)
             }
             found => {
                 if self.map.capacity.take().is_err() {
                     // The caller drops it outside the lock.
                     return Err(new);
                 }
+                let (value, answer) = make(new.value);
+                let Insert { hash, key, deadline, .. } = new;
                 *inserted += 1;
                 let due = if let Some(entry) = found {
-                    entry.restart(new.deadline, end, timers);
-                    displaced
-                        .push_back((mem::replace(&mut entry.key, new.key), mem::replace(&mut entry.value, new.value)));
+                    entry.restart(deadline, end, timers);
+                    displaced.push_back((mem::replace(&mut entry.key, key), mem::replace(&mut entry.value, value)));
                     Tick::ZERO
                 } else {
-                    guard.insert(new, end)
+                    guard.insert(hash, key, value, deadline.min(end), end)
                 };
-                (None, Some(due))
+                (answer, None, Some(due))
             }
         };
         self.unlock(guard, registered);
-        Ok(replaced.map(drop_key))
+        Ok((answer, unused.map(drop_key)))
     }
 
     pub(super) fn visit_all(&self, now: Tick, code: impl FnMut(&Entry<K, V>)) {
         let Some(guard) = self.lock() else { return };
         let alive = guard.table.iter().filter(|entry| !entry.has_expired(now));
-        let _inside = Inside::enter(self.map.id());
-        alive.for_each(code);
+        self.map.inside(|| alive.for_each(code));
     }
 
     /// Entries that `keep` rejects are dropped outside the lock, even if it panics.
@@ -371,11 +426,12 @@ impl<'a, K, V> MapShard<'a, K, V> {
         let mut taken = Vec::new();
         let goes = |entry: &mut Entry<K, V>| !entry.has_expired(now) && !keep(&entry.key, &mut entry.value);
         let kept = catch_unwind(AssertUnwindSafe(|| {
-            let _inside = Inside::enter(self.map.id());
-            for entry in table.extract_if(goes) {
-                entry.remove_timer(timers);
-                taken.push(entry);
-            }
+            self.map.inside(|| {
+                for entry in table.extract_if(goes) {
+                    entry.remove_timer(timers);
+                    taken.push(entry);
+                }
+            });
         }));
         self.unlock_without(guard, taken.len());
         // Drop before resuming the panic: a second panic in a drop would abort.
@@ -478,7 +534,7 @@ fn check(map: usize) {
 #[cold]
 fn check_all(map: usize) {
     let is_inside = INNERMOST.get() == map || OUTER.with_borrow(|others| others.contains(&map));
-    assert!(!is_inside, "a closure for a `DeadlineMap`, or `Clone` in its `get`, used the same map, which is locked");
+    assert!(!is_inside, "a closure for a `DeadlineMap`, or `Clone` of its value, used the same map, which is locked");
 }
 
 impl Inside {

@@ -5,10 +5,12 @@
 //
 // The invariants are those of `shard.rs`.
 
+use std::borrow::Borrow;
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use hashbrown::HashTable;
+use hashbrown::hash_table::OccupiedEntry;
 
 use crate::clock;
 use crate::clock::source::{any_is_held, wheels_begin};
@@ -36,9 +38,9 @@ pub(super) struct MapState<K, V> {
 }
 
 /// The hashes of the entries, by when they may be due.
-type Deadlines = Option<Box<Wheel<u64>>>;
+pub(super) type Deadlines = Option<Box<Wheel<u64>>>;
 
-/// An entry that is to be inserted, and the time that the insert has read.
+/// An entry that is to be inserted, and the time that the insert has read. `V` is the value or what makes it.
 pub(super) struct Insert<K, V> {
     pub(super) hash: u64,
     pub(super) key: K,
@@ -108,15 +110,27 @@ impl<K, V> MapState<K, V> {
         }
     }
 
+    /// Finds the entry of a key if it is live.
+    #[inline]
+    pub(super) fn find_live<Q>(
+        &mut self,
+        Lookup { hash, key, now }: Lookup<'_, Q>,
+    ) -> Option<(OccupiedEntry<'_, Entry<K, V>>, &mut Deadlines)>
+    where
+        K: Borrow<Q>,
+        Q: Eq + ?Sized,
+    {
+        let found = self.table.find_entry(hash, |entry| entry.key.borrow() == key).ok()?;
+        (!found.get().has_expired(now)).then_some((found, &mut self.timers))
+    }
+
     fn earliest(&self) -> Option<&Entry<K, V>> {
         self.table.iter().min_by_key(|entry| entry.deadline)
     }
 
     /// Inserts an entry whose key is not in the table, and returns its deadline.
     #[inline]
-    pub(super) fn insert(&mut self, new: Insert<K, V>, end: Tick) -> Tick {
-        let Insert { hash, key, value, deadline, .. } = new;
-        let deadline = deadline.min(end);
+    pub(super) fn insert(&mut self, hash: u64, key: K, value: V, deadline: Tick, end: Tick) -> Tick {
         if self.timers.is_none() && self.table.len() == FEW {
             self.make_wheel();
         }

@@ -30,7 +30,7 @@ impl<T> DelayQueue<T> {
     /// # Panics
     ///
     /// Panics if it has to wait and the queue's timer was shut down, or the runtime's is
-    /// [full](crate::timer::Builder::capacity). The entries stay in the queue.
+    /// [at capacity](crate::timer::Builder::capacity). The entries stay in the queue.
     ///
     /// # Examples
     ///

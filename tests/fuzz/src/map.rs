@@ -22,10 +22,14 @@ const DROPPED: usize = 2;
 pub(crate) enum Op {
     Insert(usize, Duration),
     InsertAt(usize, Duration),
+    InsertIfAbsent(usize, Duration),
+    GetOrInsert(usize, Duration),
     Touch(usize, Duration),
     TouchAt(usize, Duration),
     TouchWith(usize, Duration),
     Remove(usize),
+    /// Removes an entry if its value is even.
+    RemoveIf(usize),
     /// Reads one entry in every way.
     Read(usize),
     /// Reads all entries, then removes those whose key is a multiple of a number.
@@ -123,12 +127,15 @@ impl Target for Pair {
         let key = random.index(self.keys);
         let passes = !self.grows || random.one_in(10);
         match random.below(if passes { 64 } else { 40 }) {
-            0..=9 => Op::Insert(key, self.duration(random)),
+            0..=5 => Op::Insert(key, self.duration(random)),
+            6 | 7 => Op::InsertIfAbsent(key, self.duration(random)),
+            8 | 9 => Op::GetOrInsert(key, self.duration(random)),
             10..=13 => Op::InsertAt(key, self.duration(random)),
             14..=21 => Op::Touch(key, self.duration(random)),
             22..=25 => Op::TouchAt(key, self.duration(random)),
             26..=29 => Op::TouchWith(key, self.duration(random)),
-            30..=35 => Op::Remove(key),
+            30..=33 => Op::Remove(key),
+            34 | 35 => Op::RemoveIf(key),
             36..=38 => Op::Read(key),
             39 if self.loses && random.one_in(20) => Op::DropHandles,
             39 if self.loses && random.one_in(20) => Op::DropConsumer,
@@ -149,22 +156,32 @@ impl Target for Pair {
     fn apply(&mut self, op: &Op) {
         let now = self.clock.now();
         match *op {
-            Op::Insert(key, after) => self.insert(key, after, |map, value| map.try_insert(key, value, after).ok()),
+            Op::Insert(key, after) => {
+                self.insert(key, after, true, |map, value| map.try_insert(key, value, after).ok());
+            }
             Op::InsertAt(key, after) => {
-                self.insert(key, after, |map, value| map.try_insert_at(key, value, now + after).ok());
+                self.insert(key, after, true, |map, value| map.try_insert_at(key, value, now + after).ok());
+            }
+            Op::InsertIfAbsent(key, after) => {
+                self.insert(key, after, false, |map, value| map.try_insert_if_absent(key, value, after).ok());
+            }
+            Op::GetOrInsert(key, after) => {
+                let alive = self.alive(key).map(|life| life.value);
+                self.insert(key, after, false, |map, value| {
+                    let seen = map.try_get_or_insert_with(key, after, || value).ok()?;
+                    assert_eq!(seen, alive.unwrap_or(value), "the value that is returned");
+                    Some((seen != value).then_some(value))
+                });
             }
             Op::Touch(key, after) => self.touch(key, after, |map| map.touch(&key, after)),
             Op::TouchAt(key, after) => self.touch(key, after, |map| map.touch_at(&key, now + after)),
             Op::TouchWith(key, after) => {
                 self.touch(key, after, |map| map.touch_with(&key, after, |value| *value).is_some());
             }
-            Op::Remove(key) => {
-                let Some(map) = self.handles.first() else { return };
-                let alive = self.alive(key);
-                assert_eq!(map.remove(&key), alive.map(|life| life.value), "removed");
-                if alive.is_some() {
-                    self.model.remove(&key);
-                }
+            Op::Remove(key) => self.remove(key, |_| true, |map| map.remove(&key)),
+            Op::RemoveIf(key) => {
+                let is_even = |value: &u64| value & 1 == 0;
+                self.remove(key, is_even, |map| map.remove_if(&key, is_even));
             }
             Op::Read(key) => self.read(key),
             Op::Retain(multiple) => self.retain(multiple),
@@ -213,6 +230,7 @@ impl Pair {
         &mut self,
         key: usize,
         after: Duration,
+        replaces: bool,
         insert: impl Fn(&DeadlineMap<usize, u64>, u64) -> Option<Option<u64>>,
     ) {
         let Some(map) = self.handles.first() else { return };
@@ -220,14 +238,16 @@ impl Pair {
         let is_full = alive.is_none() && Some(self.len()) == self.capacity;
         self.values += 1;
         let (inserted, len) = (insert(map, self.values), map.len());
-        assert_eq!(inserted, (!is_full).then_some(alive.map(|life| life.value)), "inserted");
+        let unused = alive.map(|life| if replaces { life.value } else { self.values });
+        assert_eq!(inserted, (!is_full).then_some(unused), "inserted");
         if is_full {
             self.counts[2] += 1;
             return;
         }
         let end = self.max_lifetime.map(|lifetime| now + lifetime);
         let deadline = (now + after).min(end.unwrap_or(now + after));
-        let before = self.model.insert(key, Life { value: self.values, deadline, end });
+        let new = Life { value: self.values, deadline, end };
+        let before = self.model.insert(key, alive.filter(|_| !replaces).unwrap_or(new));
         if alive.is_none() {
             self.counts[0] += 1;
             self.displaced.extend(before.map(|life| (key, life.value)));
@@ -240,6 +260,20 @@ impl Pair {
             assert!(dropped <= DROPPED.min(self.displaced.len()), "an insert drops {dropped} entries");
             self.displaced.truncate(self.displaced.len() - dropped);
             self.counts[1] += dropped as u64;
+        }
+    }
+
+    fn remove(
+        &mut self,
+        key: usize,
+        goes: impl Fn(&u64) -> bool,
+        remove: impl Fn(&DeadlineMap<usize, u64>) -> Option<u64>,
+    ) {
+        let Some(map) = self.handles.first() else { return };
+        let removed = self.alive(key).map(|life| life.value).filter(goes);
+        assert_eq!(remove(map), removed, "removed");
+        if removed.is_some() {
+            self.model.remove(&key);
         }
     }
 
@@ -256,9 +290,9 @@ impl Pair {
     fn read(&self, key: usize) {
         let Some(map) = self.handles.first() else { return };
         let alive = self.alive(key);
-        let (value, remaining) = (alive.map(|life| life.value), alive.map(|life| life.deadline - self.clock.now()));
-        let both = map.get_with_remaining(&key, |value, remaining| (*value, remaining));
-        assert_eq!((map.remaining(&key), both), (remaining, value.zip(remaining)), "the time that remains");
+        let (value, deadline) = (alive.map(|life| life.value), alive.map(|life| life.deadline));
+        let remaining = deadline.map(|deadline| deadline - self.clock.now());
+        assert_eq!((map.deadline(&key), map.remaining(&key)), (deadline, remaining), "the time that remains");
         let values = [map.get(&key), map.get_with(&key, |value| *value), map.update(&key, |value| *value)];
         assert_eq!((values, map.contains_key(&key)), ([value; 3], value.is_some()), "the value");
     }

@@ -70,8 +70,9 @@ async fn a_key_that_panics_changes_nothing() {
     for number in 0..50 {
         let wrong = if number % 2 == 0 { "hash" } else { "eq" };
         let bad = || Key(number, Box::new(move |what| assert!(what != wrong, "on purpose")));
-        let calls: [&dyn Fn(); 12] = [
+        let calls: [&dyn Fn(); 16] = [
             &|| _ = map.get(&bad()),
+            &|| _ = map.deadline(&bad()),
             &|| _ = map.contains_key(&bad()),
             &|| _ = map.remaining(&bad()),
             &|| _ = map.update(&bad(), |_| panic!("not called")),
@@ -79,7 +80,10 @@ async fn a_key_that_panics_changes_nothing() {
             &|| _ = map.touch_at(&bad(), Instant::now()),
             &|| _ = map.touch_with(&bad(), HOUR, |_| panic!("not called")),
             &|| _ = map.remove(&bad()),
+            &|| _ = map.remove_if(&bad(), |_| panic!("not called")),
             &|| _ = map.insert(bad(), 0, HOUR),
+            &|| _ = map.insert_if_absent(bad(), 0, HOUR),
+            &|| _ = map.get_or_insert_with(bad(), HOUR, || panic!("not called")),
             &|| _ = map.insert_at(bad(), 0, Instant::now()),
             &|| _ = map.try_insert(bad(), 0, HOUR),
             &|| _ = map.try_insert_at(bad(), 0, Instant::now()),
@@ -202,6 +206,8 @@ fn a_closure_that_panics_leaves_the_map_whole() {
             })
         });
         panic_message(|| map.touch_with(&key, Duration::ZERO, |_| panic!("on purpose")));
+        panic_message(|| map.remove_if(&key, |_| panic!("on purpose")));
+        panic_message(|| map.get_or_insert_with(key + 100, Duration::ZERO, || panic!("on purpose")));
     }
     panic_message(|| map.for_each(|_, _, _| panic!("on purpose")));
     let mut left = 50;
@@ -224,7 +230,7 @@ fn a_closure_that_panics_leaves_the_map_whole() {
 }
 
 const USED_THE_SAME_MAP: &str =
-    "a closure for a `DeadlineMap`, or `Clone` in its `get`, used the same map, which is locked";
+    "a closure for a `DeadlineMap`, or `Clone` of its value, used the same map, which is locked";
 
 #[test]
 fn a_closure_that_uses_its_own_map_panics() {
@@ -232,9 +238,10 @@ fn a_closure_that_uses_its_own_map_panics() {
         let (map, _expirations) = hundred();
         // Keys from 100 on are not in the map, and may belong to a shard without entries.
         for other in 0..200 {
-            let uses: [&dyn Fn(); 8] = [
+            let uses: [&dyn Fn(); 9] = [
                 &|| _ = map.get(&other),
                 &|| _ = map.insert(other, 0, HOUR),
+                &|| _ = map.insert_if_absent(other, 0, HOUR),
                 &|| _ = map.touch(&other, HOUR),
                 &|| _ = map.remove(&other),
                 &|| _ = map.remaining(&other),
@@ -243,9 +250,20 @@ fn a_closure_that_uses_its_own_map_panics() {
                 &|| map.clear(),
             ];
             let again = uses[other as usize % uses.len()];
-            let calls: [&dyn Fn(); 6] = [
+            let calls: [&dyn Fn(); 7] = [
                 &|| map.get_with(&5, |_| again()).unwrap(),
-                &|| map.get_with_remaining(&5, |_, _| again()).unwrap(),
+                &|| {
+                    map.remove_if(&5, |_| {
+                        again();
+                        true
+                    });
+                },
+                &|| {
+                    map.get_or_insert_with(300, HOUR, || {
+                        again();
+                        0
+                    });
+                },
                 &|| map.update(&5, |_| again()).unwrap(),
                 &|| map.touch_with(&5, HOUR, |_| again()).unwrap(),
                 &|| map.for_each(|_, _, _| again()),
@@ -278,6 +296,7 @@ fn a_clone_that_uses_the_map_leaves_it_whole() {
     map.insert(2, Value(None), HOUR);
     let message = panic_message(|| drop(map.get(&1)));
     assert_eq!(message, USED_THE_SAME_MAP);
+    assert_eq!(panic_message(|| drop(map.get_or_insert_with(1, HOUR, || panic!("there is one")))), USED_THE_SAME_MAP);
     assert_eq!(panic_message(|| drop(map.get(&2))), "on purpose");
     assert!(map.remove(&1).is_some() && map.remove(&2).is_some());
 }

@@ -2,6 +2,7 @@
 
 mod builder;
 mod foreign_code;
+mod if_absent;
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -83,6 +84,7 @@ async fn a_touch_moves_the_deadline_either_way() {
         assert!(touch(&map, "both", 9 * HOUR) && touch(&map, "both", 3 * HOUR), "{name}");
         assert!(!touch(&map, "none", HOUR), "{name}");
         for (key, hours) in [("earlier", 2), ("both", 3), ("later", 5)] {
+            assert_eq!(map.deadline(key), Some(start + hours * HOUR), "{name}, {key}");
             assert_eq!(map.remaining(key), Some(start + hours * HOUR - Instant::now()), "{name}, {key}");
             assert_eq!(expirations.recv().await.map(|(key, _)| key), Some(key), "{name}");
             assert_eq!(start.elapsed(), hours * HOUR, "{name}, {key}");
@@ -100,12 +102,14 @@ async fn only_the_stream_sees_an_expired_entry() {
             map.insert(key.to_owned(), 1, ms(5));
         }
         tokio::time::advance(ms(5).saturating_sub(Duration::from_nanos(1))).await;
-        assert_eq!((map.remaining("gone"), map.get("gone")), (Some(Duration::from_nanos(1)), Some(1)));
-        tokio::time::advance(Duration::from_nanos(1)).await;
+        let last = Duration::from_nanos(1);
+        assert_eq!((map.remaining("gone"), map.get("gone")), (Some(last), Some(1)));
+        assert_eq!(map.deadline("gone"), Some(Instant::now() + last));
+        tokio::time::advance(last).await;
 
         assert_eq!((map.get("gone"), map.contains_key("gone"), map.remaining("gone")), (None, false, None));
         assert_eq!(map.get_with("gone", |_| panic!("it has expired")), None::<()>);
-        assert_eq!(map.get_with_remaining("gone", |_, _| panic!("it has expired")), None::<()>);
+        assert_eq!((map.deadline("gone"), map.remove_if("gone", |_| panic!("it has expired"))), (None, None));
         assert_eq!(map.update("gone", |_| panic!("it has expired")), None::<()>);
         assert_eq!(map.touch_with("gone", HOUR, |_| panic!("it has expired")), None::<()>);
         assert!(!map.touch("gone", HOUR) && !map.touch_at("gone", Instant::now() + HOUR), "it stays expired");
@@ -135,7 +139,10 @@ fn values_are_read_and_changed_by_key() {
         value.push(3);
         true
     });
-    assert_eq!(map.remove("key"), Some(vec![3]));
+    assert_eq!(map.remove_if("key", |value| *value != [3]), None);
+    assert_eq!((map.get("key"), map.metrics().removed()), (Some(vec![3]), 0), "the condition does not hold");
+    assert_eq!(map.remove_if("key", |value| *value == [3]), Some(vec![3]));
+    assert_eq!((map.remove("key"), map.metrics().removed()), (None, 1));
     assert_eq!((map.get("key"), map.get_with("key", |_| ()), map.update("key", |_| ())), (None, None, None));
     assert_eq!((map.touch_with("key", HOUR, |_| ()), map.remove("key"), map.is_empty()), (None, None, true));
 }

@@ -1,0 +1,60 @@
+//! The errors: their conversions, and where they are found. The tests of what returns them test the rest.
+
+use std::error::Error as _;
+use std::io;
+use std::task::Poll;
+
+use crate::common::{HOUR, poll};
+use hairspring::error::{
+    BuildError, DeadlineExceeded, Elapsed, Error, GrpcTimeoutError, LimitExceeded, TryInsertError,
+};
+use hairspring::{Deadline, Duration, Timer};
+
+#[test]
+fn a_timers_error_converts_with_its_kind() {
+    let (timer, _driver) = Timer::builder().name("requests").build_with_driver().unwrap();
+    timer.shutdown();
+    let Poll::Ready(Err(ended)) = poll(&mut timer.try_sleep(HOUR)) else { panic!("the timer has ended") };
+    for (error, kind) in [
+        (Error::at_capacity(), io::ErrorKind::QuotaExceeded),
+        (Error::invalid(), io::ErrorKind::InvalidInput),
+        (Error::shutdown(), io::ErrorKind::Other),
+        (ended, io::ErrorKind::Other),
+        (Timer::try_current().unwrap_err(), io::ErrorKind::Other),
+        (Elapsed::new().into(), io::ErrorKind::TimedOut),
+    ] {
+        let as_io = io::Error::from(error);
+        assert_eq!((as_io.kind(), as_io.to_string()), (kind, error.to_string()));
+        assert_eq!(as_io.get_ref().unwrap().downcast_ref(), Some(&error));
+    }
+    assert_eq!(io::Error::from(Elapsed::new()).kind(), io::ErrorKind::TimedOut);
+}
+
+/// A program may pass any of them on with `?`.
+#[test]
+fn question_marks_make_io_errors() {
+    fn build() -> io::Result<Timer> {
+        Ok(Timer::builder().resolution(Duration::ZERO).build_with_driver()?.0)
+    }
+    fn current() -> io::Result<Timer> {
+        Ok(Timer::try_current()?)
+    }
+    let error = build().unwrap_err();
+    assert_eq!(error.to_string(), "resolution is 0ns: must be from 1\u{b5}s to 1s");
+    let inner: &BuildError = error.get_ref().unwrap().downcast_ref().unwrap();
+    assert!(inner.source().is_none());
+    assert!(current().unwrap_err().to_string().starts_with("no tokio runtime"));
+}
+
+#[test]
+#[allow(unused_qualifications)] // The paths are what this tests.
+fn modules_re_export_the_errors_that_they_return() {
+    fn same<T>(_: fn(T), _: fn(T)) {}
+    same::<BuildError>(|_: hairspring::timer::BuildError| (), |_: hairspring::deadline_map::BuildError| ());
+    same::<TryInsertError<u8, u8>>(|_: hairspring::deadline_map::TryInsertError<u8, u8>| (), |_| ());
+    same::<LimitExceeded>(|_: hairspring::io::LimitExceeded| (), |_| ());
+    same::<GrpcTimeoutError>(|_: hairspring::deadline::GrpcTimeoutError| (), |_| ());
+    same::<DeadlineExceeded>(|_: hairspring::DeadlineExceeded| (), |_| ());
+    let exceeded = DeadlineExceeded::new(Deadline::NEVER);
+    assert_eq!(Elapsed::from(exceeded), Elapsed::new());
+}
