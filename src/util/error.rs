@@ -66,6 +66,7 @@ impl From<Elapsed> for io::Error {
 ///
 /// Converts to an [`io::Error`] with this as the inner error. Its kind is
 /// [`QuotaExceeded`](io::ErrorKind::QuotaExceeded) if the timer is at capacity,
+/// [`TimedOut`](io::ErrorKind::TimedOut) if the deadline passed,
 /// [`InvalidInput`](io::ErrorKind::InvalidInput) for an [invalid](Error::is_invalid) deadline, and
 /// [`Other`](io::ErrorKind::Other) if the timer was shut down or there is no runtime.
 ///
