@@ -63,7 +63,7 @@
 //!
 //! # Panics
 //!
-//! A future of this crate panics if it has to wait on a [`Timer`] that is full or was shut down. [`Timer::try_sleep`],
+//! A future of this crate panics if it has to wait on a [`Timer`] that is at capacity or was shut down. [`Timer::try_sleep`],
 //! [`Timer::try_timeout`], [`Timer::try_interval`], [`io::TimeoutStream`] and `tower::TimeoutLayer` return an error
 //! instead. Outside a runtime, a future waits on the process's own timer. On WebAssembly there is no thread to run that
 //! timer, so a future that has to wait outside a runtime panics.
@@ -98,6 +98,7 @@ pub use std::time::Duration;
 
 pub use crate::clock::Instant;
 pub use crate::collections::deadline_map::{self, DeadlineMap, Expirations};
+// tokio-util has `DelayQueue` at both paths, too.
 pub use crate::collections::delay_queue::{self, DelayQueue};
 pub use crate::deadline::{Deadline, DeadlineExceeded};
 pub use crate::future::{
@@ -110,9 +111,13 @@ pub use crate::integration::hyper;
 pub use crate::integration::tower;
 pub use crate::stream::StreamExt;
 #[cfg(feature = "test-util")]
-pub use crate::test_util::{advance, pause, resume};
+pub use crate::test_util::{
+    pause::{pause, resume},
+    settle::advance,
+};
 pub use crate::timer::Timer;
-pub use crate::util::error;
+// `Elapsed` has a second path: tokio has it in `error`, and it is the one error of most programs.
+pub use crate::util::error::{self, Elapsed};
 
 /// The examples of README.md.
 #[cfg(all(doctest, feature = "test-util"))]
