@@ -80,7 +80,7 @@ async fn serve(listener: TcpListener, connections: usize, timer: &Timer) -> io::
     let mut tasks = JoinSet::new();
     for _ in 0..connections {
         let (stream, _) = listener.accept().await?;
-        tasks.spawn(hold(TimeoutStream::with_timer(stream, timer).with_read_timeout(IDLE)));
+        tasks.spawn(hold(TimeoutStream::new(stream).with_timer(timer).with_read_timeout(IDLE)));
     }
     Ok(tasks.join_all().await.into_iter().flatten().collect())
 }

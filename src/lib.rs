@@ -129,6 +129,7 @@ pub use std::time::Duration;
 
 pub use crate::clock::Instant;
 pub use crate::collections::deadline_map::{self, DeadlineMap, Expirations};
+// tokio-util has `DelayQueue` at both paths, too.
 pub use crate::collections::delay_queue::{self, DelayQueue};
 pub use crate::deadline::{Deadline, DeadlineExceeded};
 pub use crate::future::{
@@ -141,8 +142,13 @@ pub use crate::integration::hyper;
 pub use crate::integration::tower;
 pub use crate::stream::StreamExt;
 #[cfg(feature = "test-util")]
-pub use crate::test_util::{advance, pause, resume};
+pub use crate::test_util::{
+    pause::{pause, resume},
+    settle::advance,
+};
 pub use crate::timer::Timer;
+// `Elapsed` has a second path: tokio has it in `error`, and it is the one error of most programs.
+pub use crate::util::error::Elapsed;
 
 /// The examples of README.md.
 #[cfg(all(doctest, feature = "test-util"))]

@@ -93,7 +93,7 @@ fn small_collections_take_little_memory() {
     assert!(empty <= 7_168, "an empty wheel takes {empty} bytes");
     drop(wheel);
     let mut wheel = Wheel::new();
-    let (_, first) = bytes(|| wheel.insert(Tick(5), 5_u64));
+    let (_, first) = bytes(|| wheel.insert(Tick::from(5), 5_u64));
     assert!(first <= 6_144, "the first entry of a wheel takes {first} bytes");
 
     let (_queue, empty) = bytes(DelayQueue::<u64>::new);

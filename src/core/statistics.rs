@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use crate::wheel::{LEVELS, Ticks};
+use crate::wheel::Ticks;
 
 /// Each power of two is divided into 2^`FINE` buckets.
 const FINE: u32 = 4;
@@ -178,8 +178,6 @@ pub(crate) struct Snapshot {
     pub(crate) capacity: Option<usize>,
     pub(crate) cascaded: u64,
     pub(crate) lateness: Lateness,
-    /// One bit per slot that has entries, for each level.
-    pub(crate) occupancy: [u64; LEVELS],
 }
 
 #[cfg(test)]

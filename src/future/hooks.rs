@@ -16,34 +16,14 @@ pub(crate) trait WaitHooks {
 #[cfg(not(feature = "test-util"))]
 impl WaitHooks for crate::clock::hooks::Hooks {}
 
-/// The kind of item that a [`Pending`](crate::test_util::Pending) timer belongs to.
-///
-/// # Examples
-///
-/// ```
-/// # #[cfg(feature = "test-util")]
-/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-/// # async fn main() {
-/// use hairspring::test_util::{self, TimerKind};
-/// tokio::spawn(async { hairspring::interval(hairspring::Duration::from_secs(1)).tick().await });
-/// test_util::settle().await;
-/// assert!(test_util::pending().iter().all(|timer| timer.kind() == TimerKind::Interval));
-/// # }
-/// # #[cfg(not(feature = "test-util"))]
-/// # fn main() {}
-/// ```
+/// The kind of item that a timer belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-#[allow(unreachable_pub)] // `test_util` makes it public.
-pub enum TimerKind {
-    /// A [`Sleep`](crate::Sleep).
+pub(crate) enum TimerKind {
     Sleep,
-    /// A [`Timeout`](crate::Timeout).
     Timeout,
-    /// An [`Interval`](crate::Interval).
     Interval,
-    /// A [`DelayQueue`](crate::DelayQueue): the timer of its first entry.
+    /// The timer of the first entry.
     DelayQueue,
-    /// The [`Expirations`](crate::Expirations) of a [`DeadlineMap`](crate::DeadlineMap): the timer of the first entry.
+    /// The timer of the first entry.
     DeadlineMap,
 }

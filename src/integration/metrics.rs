@@ -17,51 +17,52 @@ use crate::collections::{self, Published};
 use crate::future::{MissedTickBehavior, interval};
 use crate::timer::{Lateness, Metrics, Timer};
 
-const REGISTERED: &str = "hairspring_registered_total";
-const FIRED: &str = "hairspring_fired_total";
-const CANCELLED: &str = "hairspring_cancelled_total";
-const PENDING: &str = "hairspring_pending";
+const REGISTERED: &str = "hairspring_timers_registered_total";
+const FIRED: &str = "hairspring_timers_fired_total";
+const CANCELLED: &str = "hairspring_timers_cancelled_total";
+const REFUSED: &str = "hairspring_timers_refused_total";
+const PENDING: &str = "hairspring_timers_pending";
+const CAPACITY: &str = "hairspring_timers_capacity";
 const TURNS: &str = "hairspring_turns_total";
-const CASCADED: &str = "hairspring_cascaded_total";
-const REFUSED: &str = "hairspring_refused_total";
-const CAPACITY: &str = "hairspring_capacity";
+const CASCADES: &str = "hairspring_cascades_total";
 
-const ENTRIES: &str = "hairspring_entries";
 const INSERTED: &str = "hairspring_entries_inserted_total";
 const EXPIRED: &str = "hairspring_entries_expired_total";
 const REMOVED: &str = "hairspring_entries_removed_total";
 const ENTRIES_REFUSED: &str = "hairspring_entries_refused_total";
+const ENTRIES_PENDING: &str = "hairspring_entries_pending";
 const ENTRIES_CAPACITY: &str = "hairspring_entries_capacity";
 
 /// Reports the metrics of a timer, a map or a queue to the recorder of the crate `metrics`.
 /// [`Timer::reporter`](crate::Timer::reporter), [`DeadlineMap::reporter`](crate::DeadlineMap::reporter) and
 /// [`DelayQueue::reporter`](crate::DelayQueue::reporter) return one.
 ///
-/// The reporter of a timer reports these with the label `timer`. [`Metrics`] has the same values.
+/// The reporter of a timer reports these with the label `name`. [`Metrics`] has the same values. A timer here is a sleep,
+/// a timeout, a tick of an interval, or a queue or a map that waits for its first entry.
 ///
-/// | name | kind | meaning |
-/// |---|---|---|
-/// | `hairspring_registered_total` | counter | timers registered |
-/// | `hairspring_fired_total` | counter | timers fired |
-/// | `hairspring_cancelled_total` | counter | timers that ended without firing: dropped, found past their deadline by a poll, or shut down |
-/// | `hairspring_pending` | gauge | timers waiting now |
-/// | `hairspring_refused_total` | counter | registrations refused because the timer was full |
-/// | `hairspring_capacity` | gauge | how many timers may wait at a time; absent if there is no limit |
-/// | `hairspring_lateness_seconds` | histogram | how late each timer fired, in seconds |
-/// | `hairspring_turns_total` | counter | checks for due timers, whether there were any or not |
-/// | `hairspring_cascaded_total` | counter | moves of waiting timers within the wheels |
+/// | metric | kind | unit | counts |
+/// |---|---|---|---|
+/// | `hairspring_timers_registered_total` | counter | timers | those that had to wait |
+/// | `hairspring_timers_fired_total` | counter | timers | those that fired |
+/// | `hairspring_timers_cancelled_total` | counter | timers | those that ended without firing: dropped, found past their deadline by a poll, or shut down |
+/// | `hairspring_timers_refused_total` | counter | registrations | those refused because the timer was at capacity |
+/// | `hairspring_timers_pending` | gauge | timers | those that wait now |
+/// | `hairspring_timers_capacity` | gauge | timers | how many may wait at a time; absent if there is no limit |
+/// | `hairspring_lateness_seconds` | histogram | seconds | how late each timer fired |
+/// | `hairspring_turns_total` | counter | turns | checks for due timers, whether there were any or not |
+/// | `hairspring_cascades_total` | counter | moves | moves of waiting timers within the wheels |
 ///
-/// The reporter of a map or a queue reports these with the label `of`.
+/// The reporter of a map or a queue reports these with the labels `name` and `kind`, which is `map` or `queue`.
 /// [`deadline_map::Metrics`](crate::deadline_map::Metrics) has the same values.
 ///
-/// | name | kind | meaning |
-/// |---|---|---|
-/// | `hairspring_entries` | gauge | entries now, including expired ones that were not yet handed out |
-/// | `hairspring_entries_inserted_total` | counter | entries inserted |
-/// | `hairspring_entries_expired_total` | counter | entries handed out after their deadlines |
-/// | `hairspring_entries_removed_total` | counter | entries removed in any other way |
-/// | `hairspring_entries_refused_total` | counter | entries refused because the map was full |
-/// | `hairspring_entries_capacity` | gauge | how many entries the map may hold; absent if there is no limit |
+/// | metric | kind | unit | counts |
+/// |---|---|---|---|
+/// | `hairspring_entries_inserted_total` | counter | entries | those inserted |
+/// | `hairspring_entries_expired_total` | counter | entries | those handed out after their deadlines |
+/// | `hairspring_entries_removed_total` | counter | entries | those removed in any other way |
+/// | `hairspring_entries_refused_total` | counter | entries | those refused because the map was at capacity |
+/// | `hairspring_entries_pending` | gauge | entries | those there now, including expired ones that were not yet handed out |
+/// | `hairspring_entries_capacity` | gauge | entries | how many the map may hold; absent if there is no limit |
 ///
 /// Install the recorder first: the first report includes all timers that fired before it, and a recorder installed
 /// later misses them. The lateness is rounded up by at most a sixteenth, and passed on through
@@ -95,7 +96,7 @@ const ENTRIES_CAPACITY: &str = "hairspring_entries_capacity";
 #[doc(alias = "Prometheus")]
 pub struct Reporter {
     name: String,
-    /// Reports with a label, and returns whether this was the last report.
+    /// Reports under a name, and returns whether this was the last report.
     report: Box<dyn FnMut(&str) -> bool + Send + Sync>,
 }
 
@@ -104,11 +105,11 @@ impl UnwindSafe for Reporter {}
 impl RefUnwindSafe for Reporter {}
 
 impl Timer {
-    /// Returns a reporter of this timer's metrics, with the label `timer` set to `name`, or to the timer's
-    /// [name](crate::timer::Builder::name) if `name` is empty. Needs the feature `metrics`.
+    /// Returns a reporter of this timer's metrics, with the label `name` set to `name`. Needs the feature `metrics`.
     ///
-    /// Create one reporter per timer, each with its own name. If two reporters share a name, counters show the larger
-    /// value and the histogram shows both.
+    /// The label need not be the timer's own [name](crate::timer::Builder::name), which only spans and errors show. Create
+    /// one reporter per timer, each with its own name. If two reporters share a name, counters show the larger value and
+    /// the histogram shows both.
     ///
     /// # Examples
     ///
@@ -123,7 +124,7 @@ impl Timer {
         // Keeps the counts readable after the timer has ended.
         let (timer, hold) = (self.lease, self.lease.hold());
         let mut before = Box::new(Lateness::default());
-        Reporter::new(name.into(), self.name(), move |name| {
+        Reporter::new(name.into(), move |name| {
             let _held = &hold;
             // Asked first, so the last report is complete.
             let is_over = !timer.serves();
@@ -136,8 +137,8 @@ impl Timer {
 }
 
 impl<K: Send + 'static, V: Send + 'static, S> DeadlineMap<K, V, S> {
-    /// Returns a reporter of this map's metrics, with the label `of` set to `name`, or to the map's
-    /// [name](crate::deadline_map::Builder::name) if `name` is empty. Needs the feature `metrics`.
+    /// Returns a reporter of this map's metrics, with the label `name` set to `name`, and `kind` to `map`. Needs the
+    /// feature `metrics`.
     ///
     /// The last report follows when all handles and the stream have been dropped. It has the final counts, and no
     /// entries.
@@ -149,20 +150,20 @@ impl<K: Send + 'static, V: Send + 'static, S> DeadlineMap<K, V, S> {
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() {
-    /// let (sessions, expirations) = DeadlineMap::<u64, ()>::builder().name("sessions").build().unwrap();
-    /// let reports = tokio::spawn(sessions.reporter("").run(Duration::from_millis(1)));
+    /// let (sessions, expirations) = DeadlineMap::<u64, ()>::new();
+    /// let reports = tokio::spawn(sessions.reporter("sessions").run(Duration::from_millis(1)));
     /// drop((sessions, expirations));
     /// reports.await.unwrap();
     /// # }
     /// ```
     pub fn reporter(&self, name: impl Into<String>) -> Reporter {
-        let (own, read) = self.reader();
-        Reporter::of_entries(name.into(), own, read)
+        Reporter::of_entries(name.into(), "map", self.reader())
     }
 }
 
 impl<T> DelayQueue<T> {
-    /// Returns a reporter of this queue's metrics, with the label `of` set to `name`. Needs the feature `metrics`.
+    /// Returns a reporter of this queue's metrics, with the label `name` set to `name`, and `kind` to `queue`. Needs the
+    /// feature `metrics`.
     ///
     /// A queue belongs to one task, so the reporter sees the counts as of the last poll, `drain` or `clear`. When the
     /// queue is dropped, the remaining entries count as removed.
@@ -182,7 +183,7 @@ impl<T> DelayQueue<T> {
     /// # }
     /// ```
     pub fn reporter(&mut self, name: impl Into<String>) -> Reporter {
-        Reporter::of_entries(name.into(), None, self.reader())
+        Reporter::of_entries(name.into(), "queue", self.reader())
     }
 }
 
@@ -210,26 +211,14 @@ impl Reporter {
         0.5, 1.0, 10.0,
     ];
 
-    /// If `name` is empty, the reporter uses the `own` name.
-    fn new(
-        mut name: String,
-        own: Option<&'static str>,
-        report: impl FnMut(&str) -> bool + Send + Sync + 'static,
-    ) -> Self {
-        if name.is_empty() {
-            name.push_str(own.unwrap_or_default());
-        }
+    fn new(name: String, report: impl FnMut(&str) -> bool + Send + Sync + 'static) -> Self {
         Reporter { name, report: Box::new(report) }
     }
 
-    fn of_entries(
-        name: String,
-        own: Option<&'static str>,
-        read: impl Fn() -> Published + Send + Sync + 'static,
-    ) -> Self {
-        Reporter::new(name, own, move |name| {
+    fn of_entries(name: String, kind: &'static str, read: impl Fn() -> Published + Send + Sync + 'static) -> Self {
+        Reporter::new(name, move |name| {
             let Published { counts, is_over } = read();
-            publish_entries(name, &counts);
+            publish_entries(name, kind, &counts);
             is_over
         })
     }
@@ -255,7 +244,7 @@ impl Reporter {
     ///
     /// # Panics
     ///
-    /// Panics if `every` is zero. Polling panics in the same cases as [`sleep`](crate::sleep()).
+    /// Panics if `every` is zero. Polling panics as [`sleep`](crate::sleep()) does.
     ///
     /// # Cancel safety
     ///
@@ -291,32 +280,32 @@ impl Reporter {
 fn publish_timer(name: &str, now: &Metrics, before: &Lateness) {
     describe_timer();
     let name = || name.to_owned();
-    counter!(REGISTERED, "timer" => name()).absolute(now.registered());
-    counter!(FIRED, "timer" => name()).absolute(now.fired());
-    counter!(CANCELLED, "timer" => name()).absolute(now.cancelled());
-    counter!(REFUSED, "timer" => name()).absolute(now.refused());
-    counter!(TURNS, "timer" => name()).absolute(now.turns());
-    counter!(CASCADED, "timer" => name()).absolute(now.cascaded());
-    gauge!(PENDING, "timer" => name()).set(float(now.pending()));
+    counter!(REGISTERED, "name" => name()).absolute(now.registered());
+    counter!(FIRED, "name" => name()).absolute(now.fired());
+    counter!(CANCELLED, "name" => name()).absolute(now.cancelled());
+    counter!(REFUSED, "name" => name()).absolute(now.refused());
+    counter!(TURNS, "name" => name()).absolute(now.turns());
+    counter!(CASCADES, "name" => name()).absolute(now.cascaded());
+    gauge!(PENDING, "name" => name()).set(float(now.pending()));
     if let Some(capacity) = now.capacity() {
-        gauge!(CAPACITY, "timer" => name()).set(float(capacity as u64));
+        gauge!(CAPACITY, "name" => name()).set(float(capacity as u64));
     }
-    let histogram = histogram!(Reporter::LATENESS, "timer" => name());
+    let histogram = histogram!(Reporter::LATENESS, "name" => name());
     for (late, count) in now.lateness().since(before) {
         histogram.record_many(late.as_secs_f64(), count);
     }
 }
 
-fn publish_entries(name: &str, now: &collections::Metrics) {
+fn publish_entries(name: &str, kind: &'static str, now: &collections::Metrics) {
     describe_entries();
     let name = || name.to_owned();
-    counter!(INSERTED, "of" => name()).absolute(now.inserted());
-    counter!(EXPIRED, "of" => name()).absolute(now.expired());
-    counter!(REMOVED, "of" => name()).absolute(now.removed());
-    counter!(ENTRIES_REFUSED, "of" => name()).absolute(now.refused());
-    gauge!(ENTRIES, "of" => name()).set(float(now.pending()));
+    counter!(INSERTED, "name" => name(), "kind" => kind).absolute(now.inserted());
+    counter!(EXPIRED, "name" => name(), "kind" => kind).absolute(now.expired());
+    counter!(REMOVED, "name" => name(), "kind" => kind).absolute(now.removed());
+    counter!(ENTRIES_REFUSED, "name" => name(), "kind" => kind).absolute(now.refused());
+    gauge!(ENTRIES_PENDING, "name" => name(), "kind" => kind).set(float(now.pending()));
     if let Some(capacity) = now.capacity() {
-        gauge!(ENTRIES_CAPACITY, "of" => name()).set(float(capacity as u64));
+        gauge!(ENTRIES_CAPACITY, "name" => name(), "kind" => kind).set(float(capacity as u64));
     }
 }
 
@@ -335,9 +324,9 @@ fn describe_timer() {
         Unit::Count,
         "Timers that ended without firing: dropped, found past their deadline by a poll, or shut down."
     );
-    describe_counter!(REFUSED, Unit::Count, "Registrations refused because the timer was full.");
+    describe_counter!(REFUSED, Unit::Count, "Registrations refused because the timer was at capacity.");
     describe_counter!(TURNS, Unit::Count, "Checks for due timers.");
-    describe_counter!(CASCADED, Unit::Count, "Moves of waiting timers within the wheels.");
+    describe_counter!(CASCADES, Unit::Count, "Moves of waiting timers within the wheels.");
     describe_gauge!(PENDING, Unit::Count, "Timers waiting now.");
     describe_gauge!(CAPACITY, Unit::Count, "How many timers may wait at a time.");
     // Without a unit: exporters that add it to the name would repeat it.
@@ -348,8 +337,8 @@ fn describe_entries() {
     describe_counter!(INSERTED, Unit::Count, "Entries inserted into a map or a queue.");
     describe_counter!(EXPIRED, Unit::Count, "Entries of a map or a queue handed out after their deadlines.");
     describe_counter!(REMOVED, Unit::Count, "Entries of a map or a queue removed in any other way.");
-    describe_counter!(ENTRIES_REFUSED, Unit::Count, "Entries refused because the map was full.");
-    describe_gauge!(ENTRIES, Unit::Count, "Entries of a map or a queue now.");
+    describe_counter!(ENTRIES_REFUSED, Unit::Count, "Entries refused because the map was at capacity.");
+    describe_gauge!(ENTRIES_PENDING, Unit::Count, "Entries of a map or a queue now.");
     describe_gauge!(ENTRIES_CAPACITY, Unit::Count, "How many entries a map may hold.");
 }
 

@@ -89,33 +89,6 @@ impl TimeoutLayer {
         TimeoutLayer { limit: duration, timer: None, made: Location::caller(), answer: () }
     }
 
-    /// Creates a layer that limits each request to `duration`, on the given timer. If that timer has a
-    /// [capacity](crate::timer::Builder::capacity), the layer sheds load: a request that has to wait while the timer is
-    /// full [fails](Timeout#errors).
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// use hairspring::{Duration, Timer, error::Error, tower::TimeoutLayer};
-    /// use tower::{Layer, ServiceExt, service_fn};
-    ///
-    /// let timer = Timer::builder().capacity(1).build().unwrap();
-    /// let stuck = service_fn(|_request: u8| std::future::pending::<Result<u8, std::io::Error>>());
-    /// let service = TimeoutLayer::with_timer(Duration::from_secs(60), &timer).layer(stuck);
-    /// let mut first = service.clone().oneshot(7);
-    /// assert!(futures::poll!(&mut first).is_pending());
-    /// let error = service.oneshot(8).await.unwrap_err();
-    /// assert!(error.downcast_ref::<Error>().unwrap().is_at_capacity());
-    /// # }
-    /// ```
-    #[must_use]
-    #[track_caller]
-    pub fn with_timer(duration: Duration, timer: &Timer) -> TimeoutLayer {
-        TimeoutLayer { timer: Some(timer.clone()), ..TimeoutLayer::new(duration) }
-    }
-
     /// Creates a layer that limits each request to the [`Deadline`] that `deadline_of` returns for it, for example from
     /// a header. `None` means no limit. The function is called before the request is passed on.
     ///
@@ -152,7 +125,7 @@ impl<L> TimeoutLayer<L> {
     /// does with a status code. The error type stays the service's, so an axum program needs no `HandleErrorLayer`.
     ///
     /// `answer` gets the deadline that has passed: the request's, with [`per_request`](TimeoutLayer::per_request), or
-    /// one without a name. If the timer is full or was shut down, `answer` gets that deadline too, but it has not
+    /// one without a name. If the timer is at capacity or was shut down, `answer` gets that deadline too, but it has not
     /// [passed](Deadline::has_passed) yet. Each service and each response has a clone of `answer`.
     ///
     /// # Examples
@@ -175,6 +148,35 @@ impl<L> TimeoutLayer<L> {
         A: Fn(DeadlineExceeded) -> Response + Clone,
     {
         TimeoutLayer { limit: self.limit, timer: self.timer, made: self.made, answer }
+    }
+}
+
+impl<L, A> TimeoutLayer<L, A> {
+    /// Waits on `timer`, for all kinds of limits, instead of the timer of the runtime that polls the response.
+    ///
+    /// If `timer` has a [capacity](crate::timer::Builder::capacity), the layer sheds load: a request that has to wait
+    /// while the timer is at capacity [fails](Timeout#errors).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// use hairspring::{Duration, Timer, error::Error, tower::TimeoutLayer};
+    /// use tower::{Layer, ServiceExt, service_fn};
+    ///
+    /// let timer = Timer::builder().capacity(1).build().unwrap();
+    /// let stuck = service_fn(|_request: u8| std::future::pending::<Result<u8, std::io::Error>>());
+    /// let service = TimeoutLayer::new(Duration::from_secs(60)).with_timer(&timer).layer(stuck);
+    /// let mut first = service.clone().oneshot(7);
+    /// assert!(futures::poll!(&mut first).is_pending());
+    /// let error = service.oneshot(8).await.unwrap_err();
+    /// assert!(error.downcast_ref::<Error>().unwrap().is_at_capacity());
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn with_timer(self, timer: &Timer) -> Self {
+        TimeoutLayer { timer: Some(timer.clone()), ..self }
     }
 }
 
@@ -248,8 +250,8 @@ mod limit {
 ///
 /// The response resolves to one of these, in a `Box<dyn Error + Send + Sync>` like tower's:
 /// [`Elapsed`] if the limit passes first, [`DeadlineExceeded`] if that was the request's own deadline,
-/// [`error::Error`](crate::error::Error) if the response has to wait and the timer is
-/// [full](crate::timer::Builder::capacity) or was shut down, or the service's error. With
+/// [`error::Error`](crate::error::Error) if the response has to wait and the timer is at its
+/// [capacity](crate::timer::Builder::capacity) or was shut down, or the service's error. With
 /// [`respond_with`](TimeoutLayer::respond_with) there is only the service's error, without a box.
 ///
 /// # Panics
@@ -294,8 +296,10 @@ impl<S> Timeout<S> {
     pub const fn new(inner: S, duration: Duration) -> Timeout<S> {
         Timeout { inner, layer: TimeoutLayer::new(duration) }
     }
+}
 
-    /// Limits each request of `inner` to `duration`, on the given timer.
+impl<S, L, A> Timeout<S, L, A> {
+    /// Waits on `timer`, as [`TimeoutLayer::with_timer`] does. A request that has been called keeps its timer.
     ///
     /// # Examples
     ///
@@ -307,18 +311,15 @@ impl<S> Timeout<S> {
     ///
     /// let timer = Timer::builder().build().unwrap();
     /// let stuck = service_fn(|_request: u8| std::future::pending::<Result<u8, std::io::Error>>());
-    /// assert!(Timeout::with_timer(stuck, Duration::from_secs(1), &timer).oneshot(7).await.is_err());
+    /// assert!(Timeout::new(stuck, Duration::from_secs(1)).with_timer(&timer).oneshot(7).await.is_err());
     /// assert_eq!(timer.metrics().fired(), 1);
     /// # }
     /// ```
     #[must_use]
-    #[track_caller]
-    pub fn with_timer(inner: S, duration: Duration, timer: &Timer) -> Timeout<S> {
-        Timeout { inner, layer: TimeoutLayer::with_timer(duration, timer) }
+    pub fn with_timer(self, timer: &Timer) -> Self {
+        Timeout { layer: self.layer.with_timer(timer), ..self }
     }
-}
 
-impl<S, L, A> Timeout<S, L, A> {
     /// Returns a reference to the inner service.
     ///
     /// # Examples

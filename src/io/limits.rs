@@ -12,7 +12,7 @@ use std::time::Duration;
 use std::{error, fmt, io};
 
 use crate::clock::{self, Instant};
-use crate::future::{LazySleep, Sleep, sleep_on};
+use crate::future::{LazySleep, sleep_on};
 use crate::timer::Timer;
 use crate::wheel::Tick;
 
@@ -46,16 +46,26 @@ pub(super) enum Side {
 }
 
 impl Limits {
-    /// No limits yet, on the given timer or that of the runtime that polls.
+    /// No limits yet, on the timer of the runtime that polls.
     #[track_caller]
-    pub(super) fn on(timer: Option<&Timer>) -> Limits {
+    pub(super) fn new() -> Limits {
         Limits {
-            directions: [Direction::new(sleep_on(timer, Tick::MAX)), Direction::new(sleep_on(timer, Tick::MAX))],
+            directions: [Direction::new(), Direction::new()],
             idle: None,
             last_activity: Tick::ZERO,
             deadline: None,
             last: (Tick::MAX, Duration::ZERO),
         }
+    }
+
+    /// Waits on `timer` from now on.
+    #[track_caller]
+    pub(super) fn wait_on(&mut self, timer: &Timer) {
+        for side in [Side::Read, Side::Write] {
+            self.direction(side).sleep = LazySleep::new(sleep_on(Some(timer), Tick::MAX));
+            self.set_timeout(side, self.timeout(side));
+        }
+        self.last_activity = self.now();
     }
 
     pub(super) fn timeout(&self, side: Side) -> Option<Duration> {
@@ -202,8 +212,10 @@ impl Limits {
 }
 
 impl Direction {
-    fn new(sleep: Sleep) -> Direction {
-        Direction { timeout: None, waits_since: None, sleep: LazySleep::new(sleep), waker: None }
+    #[track_caller]
+    fn new() -> Direction {
+        let sleep = LazySleep::new(sleep_on(None, Tick::MAX));
+        Direction { timeout: None, waits_since: None, sleep, waker: None }
     }
 
     fn end_of_timeout(&self) -> Option<Tick> {

@@ -120,10 +120,11 @@ impl<S> TimeoutStream<S> {
     /// ```
     #[track_caller]
     pub fn new(stream: S) -> TimeoutStream<S> {
-        TimeoutStream { stream, limits: Limits::on(None) }
+        TimeoutStream { stream, limits: Limits::new() }
     }
 
-    /// Wraps a stream, without limits, on a timer of your choice. The stream keeps the timer alive.
+    /// Waits on `timer`, which the stream then keeps alive. Limits that are set stay: the deadline is the same instant,
+    /// and the other limits count again, from this call. If an operation is waiting, its task is woken.
     ///
     /// After the timer's [`shutdown`](Timer::shutdown), an operation that has to wait under a limit fails with
     /// [`ErrorKind::Other`](io::ErrorKind::Other) and the timer's [`Error`](crate::error::Error) as the inner error.
@@ -138,14 +139,16 @@ impl<S> TimeoutStream<S> {
     ///
     /// let timer = Timer::builder().name("connections").build().unwrap();
     /// let (connection, _silent_peer) = tokio::io::duplex(64);
-    /// let mut connection = TimeoutStream::with_timer(connection, &timer).with_read_timeout(Duration::from_secs(10));
-    /// assert!(connection.read_u8().await.is_err());
+    /// let connection = TimeoutStream::new(connection).with_read_timeout(Duration::from_secs(10));
+    /// assert!(connection.with_timer(&timer).read_u8().await.is_err());
     /// assert_eq!(timer.metrics().fired(), 1);
     /// # }
     /// ```
+    #[must_use]
     #[track_caller]
-    pub fn with_timer(stream: S, timer: &Timer) -> TimeoutStream<S> {
-        TimeoutStream { stream, limits: Limits::on(Some(timer)) }
+    pub fn with_timer(mut self, timer: &Timer) -> Self {
+        self.limits.wait_on(timer);
+        self
     }
 
     /// Limits how long each read may wait, from the first poll that has to wait. `None` means no limit; zero fails each

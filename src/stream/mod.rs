@@ -16,20 +16,27 @@
 //! # }
 //! ```
 
-mod pace;
+mod chunks_timeout;
+mod fuse;
+mod interval_stream;
+mod latest;
+mod throttle;
+mod timeout;
 
-use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+pub use chunks_timeout::ChunksTimeout;
+pub use interval_stream::IntervalStream;
+pub use latest::{Debounce, ThrottleLatest};
+pub use throttle::Throttle;
+pub use timeout::{Timeout, TimeoutRepeating};
+
 use std::time::Duration;
 
 use futures_core::Stream;
-use pin_project::pin_project;
-use tokio::task::coop;
 
-use crate::future::{Interval, LazySleep, Sleep, sleep};
-use crate::timer::Timer;
-pub use crate::util::error::Elapsed;
-pub use pace::{ChunksTimeout, Debounce, IntervalStream, Throttle};
+use crate::future::{Interval, sleep};
+
+/// How many items one poll takes before other tasks run.
+const AT_ONCE: usize = 128;
 
 /// Adds time limits to every stream.
 ///
@@ -45,12 +52,12 @@ pub use pace::{ChunksTimeout, Debounce, IntervalStream, Throttle};
 /// The first four have the names, signatures and meaning of `tokio_stream::StreamExt`. With both traits imported, calls
 /// are ambiguous: for `next`, `map` and the like, import `futures::StreamExt` instead.
 ///
-/// To choose the timer, create the stream with `with_timer` of its type, such as [`Timeout::with_timer`].
-/// `throttle_latest` has none. The timer must have no [capacity](crate::timer::Builder::capacity), because these streams
+/// To choose the timer, call `with_timer` on the new stream, as in [`Timeout::with_timer`]. `timeout_repeating` uses the
+/// timer of its interval. The timer must have no [capacity](crate::timer::Builder::capacity), because these streams
 /// cannot return its errors.
 ///
-/// The streams are `Unpin` if the inner stream is. Like [`sleep`](crate::sleep()), they can be created and polled
-/// anywhere, and panic in the same cases.
+/// The streams are `Unpin` if the inner stream is. They can be created and polled anywhere, and panic as
+/// [`sleep`](crate::sleep()) does.
 ///
 /// # Cancel safety
 ///
@@ -244,186 +251,12 @@ pub trait StreamExt: Stream {
     /// ```
     #[track_caller]
     #[doc(alias = "sample")]
-    fn throttle_latest(self, period: Duration) -> Debounce<Self>
+    fn throttle_latest(self, period: Duration) -> ThrottleLatest<Self>
     where
         Self: Sized,
     {
-        Debounce::new(self, sleep(period), period).into_throttle()
+        ThrottleLatest::new(self, sleep(period), period)
     }
 }
 
 impl<S: Stream + ?Sized> StreamExt for S {}
-
-/// A stream that is dropped when it ends.
-#[derive(Debug)]
-#[pin_project]
-struct Fuse<S> {
-    /// `None` once it has ended.
-    #[pin]
-    stream: Option<S>,
-}
-
-impl<S> Fuse<S> {
-    fn new(stream: S) -> Self {
-        Fuse { stream: Some(stream) }
-    }
-}
-
-impl<S: Stream> Stream for Fuse<S> {
-    type Item = S::Item;
-
-    #[inline]
-    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<S::Item>> {
-        let mut stream = self.project().stream;
-        let Some(open) = stream.as_mut().as_pin_mut() else { return Poll::Ready(None) };
-        let item = ready!(open.poll_next(cx));
-        if item.is_none() {
-            stream.set(None);
-        }
-        Poll::Ready(item)
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        self.stream.as_ref().map_or((0, Some(0)), Stream::size_hint)
-    }
-}
-
-/// The stream that [`StreamExt::timeout`](StreamExt::timeout) returns.
-///
-/// # Examples
-///
-/// ```
-/// use futures::StreamExt as _;
-/// use hairspring::stream::Timeout;
-/// use hairspring::{Duration, StreamExt};
-///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() {
-/// let mut items: Timeout<_> = futures::stream::iter([1]).timeout(Duration::from_secs(1));
-/// assert_eq!((items.next().await, items.next().await), (Some(Ok(1)), None));
-/// # }
-/// ```
-#[must_use = "streams do nothing unless polled"]
-#[derive(Debug)]
-#[pin_project]
-pub struct Timeout<S> {
-    #[pin]
-    stream: Fuse<S>,
-    /// Ends when the stream has been silent for `duration`.
-    limit: LazySleep,
-    duration: Duration,
-    /// Whether the error for this silence is yet to be yielded.
-    is_limited: bool,
-}
-
-impl<S> Timeout<S> {
-    fn new(stream: S, limit: Sleep, duration: Duration) -> Self {
-        Timeout { stream: Fuse::new(stream), limit: LazySleep::new(limit), duration, is_limited: true }
-    }
-
-    /// Wraps `stream` as [`StreamExt::timeout`] does, on `timer`, which the stream keeps alive.
-    ///
-    /// # Panics
-    ///
-    /// Panics if the timer has a [capacity](crate::timer::Builder::capacity). Polling panics if it has to wait and the
-    /// timer was shut down.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use futures::StreamExt as _;
-    /// # use hairspring::{Duration, Timer, stream::Timeout};
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() {
-    /// let timer = Timer::builder().build().unwrap();
-    /// let mut silent = Timeout::with_timer(futures::stream::pending::<()>(), Duration::from_secs(30), &timer);
-    /// assert!(silent.next().await.unwrap().is_err());
-    /// assert_eq!(timer.metrics().fired(), 1);
-    /// # }
-    /// ```
-    #[track_caller]
-    pub fn with_timer(stream: S, duration: Duration, timer: &Timer) -> Self {
-        Timeout::new(stream, timer.unlimited("Timeout").sleep(duration), duration)
-    }
-}
-
-impl<S: Stream> Stream for Timeout<S> {
-    type Item = Result<S::Item, Elapsed>;
-
-    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let this = self.project();
-        if let Poll::Ready(item) = this.stream.poll_next(cx) {
-            if item.is_some() {
-                this.limit.end_after(*this.duration);
-                *this.is_limited = true;
-            }
-            return Poll::Ready(item.map(Ok));
-        }
-        if !*this.is_limited {
-            return Poll::Pending;
-        }
-        ready!(this.limit.poll_or_panic(cx));
-        ready!(coop::poll_proceed(cx)).made_progress();
-        *this.is_limited = false;
-        Poll::Ready(Some(Err(Elapsed::new())))
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        let (lower, upper) = self.stream.size_hint();
-        // One error before each item, and one before the end.
-        (lower, upper.and_then(|upper| upper.checked_mul(2)?.checked_add(1)))
-    }
-}
-
-/// The stream that [`StreamExt::timeout_repeating`](StreamExt::timeout_repeating) returns. To choose the timer, pass an
-/// interval of [`Timer::interval`](crate::Timer::interval) or [`Timer::interval_at`](crate::Timer::interval_at).
-///
-/// # Examples
-///
-/// ```
-/// use futures::StreamExt as _;
-/// use hairspring::stream::TimeoutRepeating;
-/// use hairspring::{Duration, StreamExt, interval};
-///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() {
-/// let ticks = interval(Duration::from_secs(1));
-/// let mut items: TimeoutRepeating<_> = futures::stream::iter([1]).timeout_repeating(ticks);
-/// assert_eq!((items.next().await, items.next().await), (Some(Ok(1)), None));
-/// # }
-/// ```
-#[must_use = "streams do nothing unless polled"]
-#[derive(Debug)]
-#[pin_project]
-pub struct TimeoutRepeating<S> {
-    #[pin]
-    stream: Fuse<S>,
-    interval: Interval,
-}
-
-impl<S> TimeoutRepeating<S> {
-    fn new(stream: S, interval: Interval) -> Self {
-        TimeoutRepeating { stream: Fuse::new(stream), interval }
-    }
-}
-
-impl<S: Stream> Stream for TimeoutRepeating<S> {
-    type Item = Result<S::Item, Elapsed>;
-
-    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let this = self.project();
-        if let Poll::Ready(item) = this.stream.poll_next(cx) {
-            if item.is_some() {
-                this.interval.reset();
-            }
-            return Poll::Ready(item.map(Ok));
-        }
-        ready!(this.interval.poll_tick(cx));
-        Poll::Ready(Some(Err(Elapsed::new())))
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        // Errors never end.
-        (self.stream.size_hint().0, None)
-    }
-}

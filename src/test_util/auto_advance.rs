@@ -21,7 +21,7 @@ impl ManualClock {
     /// next deadline, fires the timers due there, and waits until the runtime is idle again.
     ///
     /// The clock is held by [whatever holds a paused clock](crate::test_util#what-holds-a-paused-clock). This works on
-    /// every runtime, and does not affect the runtime's own timers.
+    /// every runtime, and does not affect the runtime's own timers. Returns a handle to this clock, for chaining.
     ///
     /// # Panics
     ///
@@ -34,29 +34,32 @@ impl ManualClock {
     ///
     /// # #[tokio::main]
     /// # async fn main() {
-    /// let clock = ManualClock::new();
-    /// clock.auto_advance();
+    /// let clock = ManualClock::new().auto_advance();
     /// let timer = Timer::builder().clock(&clock).build().unwrap();
     /// let start = clock.now();
     /// timer.sleep(Duration::from_secs(86_400)).await; // returns immediately
     /// assert_eq!(clock.now() - start, Duration::from_secs(86_400));
     /// # }
     /// ```
+    #[allow(clippy::must_use_candidate, clippy::return_self_not_must_use)] // Often called for its effect only.
     #[track_caller]
-    pub fn auto_advance(&self) {
+    pub fn auto_advance(&self) -> Self {
         let watch = Watch::of(&Handle::current());
         assert!(!self.state().auto_advances, "this clock already advances by itself");
         Watch::note_this_thread(Some(&watch));
         start(self, watch, Duration::ZERO);
+        self.clone()
     }
 
-    /// Makes the clock run `rate` times as fast as real time: at 60, an hour passes in a minute. Zero stops it.
+    /// Makes the clock run at `rate`, that many times as fast as real time: at 60, an hour passes in a minute. Zero stops
+    /// it. Returns a handle to this clock, for chaining.
     ///
     /// The clock moves about once per millisecond of real time, and each timer fires while the clock shows its
     /// deadline. Give the nodes of a cluster in one process the rates 1.0 and 1.01, and their clocks drift apart.
     ///
     /// A [`hold`](Self::hold) stops the clock, and you can still advance it. A hold or a new rate is in force when its
-    /// call returns: only timers that are already due may still fire. The step in which a hold ends does not count. Dropping the last handle stops the clock.
+    /// call returns: only timers that are already due may still fire. The step in which a hold ends does not count.
+    /// Dropping the last handle stops the clock.
     ///
     /// # Panics
     ///
@@ -69,16 +72,16 @@ impl ManualClock {
     ///
     /// # #[tokio::main]
     /// # async fn main() {
-    /// let clock = ManualClock::new();
-    /// clock.rate(360_000.0);
+    /// let clock = ManualClock::new().rate(360_000.0);
     /// let timer = Timer::builder().clock(&clock).build().unwrap();
     /// let start = clock.now();
     /// timer.sleep(Duration::from_secs(3_600)).await; // takes 10 ms
     /// assert!(clock.now() - start >= Duration::from_secs(3_600));
     /// # }
     /// ```
+    #[allow(clippy::must_use_candidate, clippy::return_self_not_must_use)] // Often called for its effect only.
     #[track_caller]
-    pub fn rate(&self, rate: f64) {
+    pub fn rate(&self, rate: f64) -> Self {
         /// How often the clock moves, in real time.
         const STEP: Duration = Duration::from_millis(1);
 
@@ -91,7 +94,7 @@ impl ManualClock {
         // A claim that ends forbids the move that an earlier rate may have begun.
         drop(self.claims().claim(Claim::Move));
         if rate == 0.0 {
-            return;
+            return self.clone();
         }
         let (weak, mut ended, mut since) = (self.downgrade(), self.claims().ended(), Instant::now());
         let run = move || {
@@ -107,6 +110,7 @@ impl ManualClock {
         if let Err(error) = thread::Builder::new().name("hairspring-clock".into()).spawn(run) {
             panic!("hairspring failed to start the thread that moves the clock: {error}");
         }
+        self.clone()
     }
 }
 

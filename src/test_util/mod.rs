@@ -129,9 +129,6 @@
 //! built with `panic = "abort"` keeps no such sleep: call [`pause`](crate::pause()) there rather than tokio's, or pause
 //! the clock before the first timer.
 
-use std::future::Future;
-use std::time::Duration;
-
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
@@ -146,7 +143,7 @@ pub(crate) mod jumps;
 mod manual;
 pub(crate) mod pause;
 pub(crate) mod pending;
-mod settle;
+pub(crate) mod settle;
 mod when_idle;
 
 pub use bubble::{Bubble, bubble};
@@ -155,115 +152,16 @@ pub use hold::Hold;
 use idle::{EndsOnThread, Watch};
 pub use jumps::{set_wall, suspend};
 pub use manual::ManualClock;
-use pause::if_paused;
 pub use pause::pause_with_grace;
-pub use pending::{Pending, assert_no_timers_left, pending};
+pub use pending::{NoTimersLeft, Pending, assert_no_timers_left, pending};
 pub use settle::{advance_and_settle, settle};
 
-pub use crate::future::hooks::TimerKind;
 use crate::util::sync::lock;
-
-/// Pauses the clock of the current runtime.
-///
-/// From then on the clock moves with [`advance`], and by itself to the next deadline whenever the runtime is idle. See
-/// [how a paused clock moves](self#how-a-paused-clock-moves) and [what holds it](self#what-holds-a-paused-clock).
-///
-/// On a current-thread runtime this pauses tokio's clock, so tokio's timers follow too. On a multi-thread runtime only
-/// this crate's timers and [`Instant::now`](crate::Instant::now) do.
-///
-/// # Panics
-///
-/// Panics if the clock is already paused, outside a runtime, or if the system refuses the thread that moves the clock
-/// of a multi-thread runtime. See also [runtimes without `enable_time`](self#runtimes-without-enable_time).
-///
-/// # Examples
-///
-/// ```
-/// use hairspring::{Duration, Instant, pause, sleep};
-///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() {
-/// pause();
-/// let start = Instant::now();
-/// sleep(Duration::from_secs(86_400)).await; // returns immediately
-/// assert!(start.elapsed() >= Duration::from_secs(86_400));
-/// # }
-/// ```
-#[doc(alias = "autojump")]
-#[doc(alias = "fast-forward")]
-#[doc(alias = "start_paused")]
-#[track_caller]
-pub fn pause() {
-    pause_with_grace(Duration::ZERO);
-}
-
-/// Resumes the clock of the current runtime: it continues from the time it shows.
-///
-/// # Panics
-///
-/// Panics if the clock is not paused ("time is not frozen: call `pause` first"), or outside a runtime.
-///
-/// # Examples
-///
-/// ```
-/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-/// # async fn main() {
-/// hairspring::resume();
-/// hairspring::sleep(hairspring::Duration::from_millis(2)).await; // takes 2 ms
-/// # }
-/// ```
-#[track_caller]
-pub fn resume() {
-    pause::check();
-    if !pause::resume() {
-        tokio::time::resume();
-        by_tokio::read_clock();
-    }
-}
-
-/// Advances the paused clock of the current runtime by exactly `duration`. Durations are capped at 500 years.
-///
-/// Tasks that are ready run first, before the clock moves: a message sent before the call is received before its time
-/// passes. Then timers due by the new time fire in deadline order, while the clock shows their deadlines. When this
-/// returns, their tasks have been woken, but may not have run; [`advance_and_settle`] also lets them run at each
-/// deadline. tokio's own timers all fire at the end, as with [`tokio::time::advance`].
-///
-/// This applies to the runtime's own timer, and on a multi-thread runtime to every timer that follows its clock. A
-/// clock stops about 530 years from now, and later deadlines are never reached.
-///
-/// # Cancel safety
-///
-/// The first poll lets other tasks run, and the second moves the clock all the way. You can drop the future after that.
-///
-/// # Panics
-///
-/// The first poll panics if the clock is not paused ("time is not frozen: call `pause` first"), or outside a runtime.
-/// The message names the line that called it.
-///
-/// # Examples
-///
-/// ```
-/// use hairspring::{Duration, Instant, advance};
-///
-/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-/// # async fn main() {
-/// let start = Instant::now();
-/// advance(Duration::from_nanos(1_500)).await;
-/// assert_eq!(start.elapsed(), Duration::from_nanos(1_500));
-/// # }
-/// ```
-#[track_caller]
-pub fn advance(duration: Duration) -> impl Future<Output = ()> {
-    if_paused("advance", async move {
-        tokio::task::yield_now().await;
-        settle::move_by(duration, None).await;
-    })
-}
 
 /// Keeps the paused clock of the current runtime from advancing by itself while the returned [`Hold`] lives.
 ///
 /// Use this for work that the clock [cannot see](self#what-holds-a-paused-clock): one of your threads, or another
-/// process. [`advance`] still moves the clock. On a current-thread runtime, a hold occupies a thread of tokio's
+/// process. [`advance`](crate::advance()) still moves the clock. On a current-thread runtime, a hold occupies a thread of tokio's
 /// blocking pool.
 ///
 /// # Panics

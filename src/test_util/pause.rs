@@ -25,6 +25,40 @@ use crate::test_util::idle::{Time, Watch};
 use crate::test_util::manual::ManualClock;
 use crate::test_util::{auto_advance, by_tokio, held};
 
+/// Pauses the clock of the current runtime.
+///
+/// From then on the clock moves with [`advance`](crate::advance()), and by itself to the next deadline whenever the runtime is idle. See
+/// [how a paused clock moves](crate::test_util#how-a-paused-clock-moves) and [what holds it](crate::test_util#what-holds-a-paused-clock).
+///
+/// On a current-thread runtime this pauses tokio's clock, so tokio's timers follow too. On a multi-thread runtime only
+/// this crate's timers and [`Instant::now`](crate::Instant::now) do.
+///
+/// # Panics
+///
+/// Panics if the clock is already paused, outside a runtime, or if the system refuses the thread that moves the clock
+/// of a multi-thread runtime. See also [runtimes without `enable_time`](crate::test_util#runtimes-without-enable_time).
+///
+/// # Examples
+///
+/// ```
+/// use hairspring::{Duration, Instant, pause, sleep};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// pause();
+/// let start = Instant::now();
+/// sleep(Duration::from_secs(86_400)).await; // returns immediately
+/// assert!(start.elapsed() >= Duration::from_secs(86_400));
+/// # }
+/// ```
+#[doc(alias = "autojump")]
+#[doc(alias = "fast-forward")]
+#[doc(alias = "start_paused")]
+#[track_caller]
+pub fn pause() {
+    pause_with_grace(Duration::ZERO);
+}
+
 /// Pauses the clock of the current runtime as [`pause`](crate::pause()) does, but lets it move only after nothing has
 /// run for `grace` in real time. [`resume`](crate::resume()) ends this.
 ///
@@ -87,8 +121,32 @@ pub fn pause_with_grace(grace: Duration) {
     held::wake_drivers_on(&watch.runtime);
 }
 
-/// Resumes the clock of the current runtime. Returns `false` if tokio has to do that.
-pub(crate) fn resume() -> bool {
+/// Resumes the clock of the current runtime: it continues from the time it shows.
+///
+/// # Panics
+///
+/// Panics if the clock is not paused ("time is not frozen: call `pause` first"), or outside a runtime.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// hairspring::resume();
+/// hairspring::sleep(hairspring::Duration::from_millis(2)).await; // takes 2 ms
+/// # }
+/// ```
+#[track_caller]
+pub fn resume() {
+    check();
+    if !resume_own() {
+        tokio::time::resume();
+        by_tokio::read_clock();
+    }
+}
+
+/// Resumes the clock of the current runtime if it is this crate's. Returns `false` if tokio has to do that.
+fn resume_own() -> bool {
     let Some(watch) = Watch::existing() else { return false };
     let mut time = watch.time_to_change();
     let Some(Time::Paused(clock)) = &*time else { return false };
@@ -194,7 +252,7 @@ mod tests {
             thread::scope(|scope| {
                 scope.spawn(|| {
                     let _entered = runtime.enter();
-                    assert!(resume());
+                    assert!(resume_own());
                 });
                 while is_paused() {
                     std::hint::spin_loop();
@@ -230,7 +288,7 @@ mod tests {
                 thread::scope(|scope| {
                     scope.spawn(|| sleeps(runtime));
                     let _entered = runtime.enter();
-                    let _ = is_paused() && resume();
+                    let _ = is_paused() && resume_own();
                     thread::sleep(Duration::from_micros(50));
                     pause_with_grace(Duration::ZERO);
                     thread::sleep(Duration::from_micros(50));

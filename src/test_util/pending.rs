@@ -23,6 +23,8 @@ const NAMED: usize = 20;
 
 /// A timer that waits, as listed by [`pending`](pending()).
 ///
+/// `Display` also says what it belongs to, for example `Timeout created at src/client.rs:31:9, due in 30s`.
+///
 /// # Examples
 ///
 /// ```
@@ -65,24 +67,6 @@ impl Pending {
         self.place.0
     }
 
-    /// Returns what kind of timer waits.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() {
-    /// # use hairspring::{Duration, sleep, test_util};
-    /// tokio::spawn(sleep(Duration::from_secs(60)));
-    /// test_util::settle().await;
-    /// assert_eq!(test_util::pending()[0].kind(), test_util::TimerKind::Sleep);
-    /// # }
-    /// ```
-    #[must_use]
-    pub fn kind(&self) -> TimerKind {
-        self.place.1
-    }
-
     /// Returns the deadline.
     ///
     /// # Examples
@@ -121,7 +105,6 @@ impl Pending {
     }
 }
 
-/// For example `Timeout created at src/client.rs:31:9, due in 30s`.
 impl fmt::Display for Pending {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.place {
@@ -156,7 +139,7 @@ impl fmt::Display for Pending {
 /// test_util::settle().await;
 /// let waiting = test_util::pending();
 /// assert_eq!((waiting.len(), waiting[0].location().line()), (1, line));
-/// assert_eq!(waiting[0].kind(), test_util::TimerKind::Timeout);
+/// assert!(waiting[0].to_string().starts_with("Timeout created at "));
 /// request.abort();
 /// # }
 /// ```
@@ -172,15 +155,12 @@ pub fn pending() -> Vec<Pending> {
     of(iter::once(held.lease()), held.lease().turns().clock.now())
 }
 
-/// Returns a guard that fails the test if a timer of the current runtime still waits when it is dropped. It panics with
-/// the list of [`pending`](pending()). Use it to find a timeout that is never cancelled.
-///
-/// Create it first in the test. If the test aborts tasks, call [`settle`](crate::test_util::settle()) at its end: the
-/// timers of an aborted task count until the runtime has dropped it.
+/// Returns a guard that checks, when it is dropped, that no timer of the current runtime waits. Use it to find a timeout
+/// that is never cancelled. See [`NoTimersLeft`].
 ///
 /// # Panics
 ///
-/// Panics outside a runtime. The drop panics if a timer waits, unless the thread is already panicking.
+/// Panics outside a runtime.
 ///
 /// # Examples
 ///
@@ -195,14 +175,40 @@ pub fn pending() -> Vec<Pending> {
 /// ```
 #[doc(alias = "goleak")]
 #[doc(alias = "leak")]
-#[must_use = "it checks for timers when it is dropped"]
 #[track_caller]
-pub fn assert_no_timers_left() -> impl Sized + Send {
+pub fn assert_no_timers_left() -> NoTimersLeft {
     source::one_is_held();
     NoTimersLeft(Handle::current())
 }
 
-struct NoTimersLeft(Handle);
+/// The guard that [`assert_no_timers_left`] returns. Its drop fails the test if a timer of that runtime still waits.
+///
+/// Create it first in the test, or in the fixture that owns the runtime. If the test aborts tasks, call
+/// [`settle`](crate::test_util::settle()) at its end: the timers of an aborted task count until the runtime has dropped
+/// it.
+///
+/// # Panics
+///
+/// The drop panics with the list of [`pending`](pending()) if a timer waits, unless the thread is already panicking.
+///
+/// # Examples
+///
+/// ```
+/// use hairspring::test_util::{NoTimersLeft, assert_no_timers_left};
+///
+/// struct Fixture {
+///     _all_end: NoTimersLeft,
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// let _fixture = Fixture { _all_end: assert_no_timers_left() };
+/// hairspring::sleep(hairspring::Duration::from_secs(60)).await;
+/// # }
+/// ```
+#[must_use = "it checks for timers when it is dropped"]
+#[derive(Debug)]
+pub struct NoTimersLeft(Handle);
 
 impl Drop for NoTimersLeft {
     fn drop(&mut self) {

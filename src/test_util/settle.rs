@@ -74,6 +74,45 @@ pub(super) async fn settle_for_a_while() {
     Settle { gives_up: true, ..Settle::begin() }.wait().await;
 }
 
+/// Advances the paused clock of the current runtime by exactly `duration`. Durations are capped at 500 years.
+///
+/// Tasks that are ready run first, before the clock moves: a message sent before the call is received before its time
+/// passes. Then timers due by the new time fire in deadline order, while the clock shows their deadlines. When this
+/// returns, their tasks have been woken, but may not have run; [`advance_and_settle`] also lets them run at each
+/// deadline. tokio's own timers all fire at the end, as with [`tokio::time::advance`].
+///
+/// This applies to the runtime's own timer, and on a multi-thread runtime to every timer that follows its clock. A
+/// clock stops about 530 years from now, and later deadlines are never reached.
+///
+/// # Cancel safety
+///
+/// The first poll lets other tasks run, and the second moves the clock all the way. You can drop the future after that.
+///
+/// # Panics
+///
+/// The first poll panics if the clock is not paused ("time is not frozen: call `pause` first"), or outside a runtime.
+/// The message names the line that called it.
+///
+/// # Examples
+///
+/// ```
+/// use hairspring::{Duration, Instant, advance};
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// let start = Instant::now();
+/// advance(Duration::from_nanos(1_500)).await;
+/// assert_eq!(start.elapsed(), Duration::from_nanos(1_500));
+/// # }
+/// ```
+#[track_caller]
+pub fn advance(duration: Duration) -> impl Future<Output = ()> {
+    if_paused("advance", async move {
+        tokio::task::yield_now().await;
+        move_by(duration, None).await;
+    })
+}
+
 /// Advances the paused clock of the current runtime by `duration`, and lets tasks run at each deadline on the way, as
 /// if the time had passed.
 ///

@@ -120,7 +120,7 @@ impl Builder {
     }
 
     /// Names the timer, as [`Timer::name`](super::Timer::name) returns it. Errors ("the timer `requests` is at
-    /// capacity"), spans, `Debug` and reporters show the name. It need not be unique.
+    /// capacity"), spans and `Debug` show the name. It need not be unique.
     ///
     /// # Examples
     ///

@@ -288,7 +288,6 @@ pub struct Metrics {
     snapshot: Box<Snapshot>,
     turns: u64,
     next: Tick,
-    elapsed: Tick,
 }
 
 impl Metrics {
@@ -297,7 +296,6 @@ impl Metrics {
             snapshot: Box::new(timer.snapshot()),
             turns: timer.turn_count(),
             next: if timer.serves() { timer.earliest() } else { Tick::MAX },
-            elapsed: timer.now(),
         }
     }
 
@@ -466,22 +464,6 @@ impl Metrics {
     #[doc(alias = "latency")]
     pub fn lateness(&self) -> &Lateness {
         &self.snapshot.lateness
-    }
-
-    /// The occupied slots of the wheels, one word per level from the lowest up. Bit `n` is set if slot `n` has entries
-    /// in any shard. A slot of level `n` spans 64^`n` nanoseconds.
-    #[must_use]
-    #[doc(hidden)] // For the dashboard and the soak.
-    pub fn occupancy(&self) -> &[u64] {
-        &self.snapshot.occupancy
-    }
-
-    /// The tick of this snapshot, in nanoseconds from a fixed origin. Its base 64 digits, from the lowest up, are the
-    /// current slots of the levels in [`occupancy`](Metrics::occupancy).
-    #[must_use]
-    #[doc(hidden)] // For the dashboard.
-    pub fn elapsed(&self) -> Tick {
-        self.elapsed
     }
 
     /// Returns the earliest deadline, rounded up to the timer's resolution, or `None` if no timer waits.

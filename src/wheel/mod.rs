@@ -34,14 +34,14 @@
 //! let now = || Tick(start.elapsed().as_micros() as u64); // a tick is a microsecond
 //!
 //! let mut wheel = Wheel::new();
-//! wheel.insert(Tick(2_000), "second");
-//! wheel.insert(Tick(1_000), "first");
-//! let cancelled = wheel.insert(Tick(1_500), "cancelled");
+//! wheel.insert(Tick::from(2_000), "second");
+//! wheel.insert(Tick::from(1_000), "first");
+//! let cancelled = wheel.insert(Tick::from(1_500), "cancelled");
 //! wheel.remove(cancelled);
 //!
 //! let mut fired = Vec::new();
 //! while let Some(next) = wheel.next_expiration() {
-//!     std::thread::sleep(Duration::from_micros((next - now()).0));
+//!     std::thread::sleep(Duration::from_micros((next - now()).into()));
 //!     while let Some(value) = wheel.pop(now()) {
 //!         fired.push(value);
 //!     }
@@ -91,8 +91,6 @@ mod tick;
 pub use step::Step;
 pub use store::Key;
 
-pub(crate) use slots::LEVELS;
-
 use std::fmt;
 
 use lists::Lists;
@@ -112,7 +110,7 @@ use crate::util::panics::drop_all;
 /// use hairspring::wheel::{Tick, Wheel};
 ///
 /// let mut wheel = Wheel::new();
-/// let key = wheel.insert(Tick(100), "timeout");
+/// let key = wheel.insert(Tick::from(100), "timeout");
 /// assert_eq!(wheel.remove(key), Some("timeout"));
 /// assert_eq!(wheel.remove(key), None, "a stale key is refused");
 /// ```
@@ -155,9 +153,9 @@ impl<T> Wheel<T> {
     /// use hairspring::wheel::{Tick, Wheel};
     /// let mut wheel = Wheel::new();
     /// assert_eq!(wheel.elapsed(), Tick::ZERO);
-    /// wheel.insert(Tick(7), "due at 7");
-    /// assert_eq!(wheel.pop(Tick(6)), None);
-    /// assert_eq!(wheel.pop(Tick(7)), Some("due at 7"));
+    /// wheel.insert(Tick::from(7), "due at 7");
+    /// assert_eq!(wheel.pop(Tick::from(6)), None);
+    /// assert_eq!(wheel.pop(Tick::from(7)), Some("due at 7"));
     /// ```
     #[must_use]
     pub fn new() -> Self {
@@ -174,9 +172,9 @@ impl<T> Wheel<T> {
     ///
     /// ```
     /// use hairspring::wheel::{Tick, Wheel};
-    /// let mut wheel = Wheel::starting_at(Tick(1 << 36));
-    /// wheel.insert(Tick(5), "long past");
-    /// assert_eq!(wheel.next_expiration(), Some(Tick(1 << 36)));
+    /// let mut wheel = Wheel::starting_at(Tick::from(1 << 36));
+    /// wheel.insert(Tick::from(5), "long past");
+    /// assert_eq!(wheel.next_expiration(), Some(Tick::from(1 << 36)));
     /// ```
     #[must_use]
     pub fn starting_at(elapsed: Tick) -> Self {
@@ -222,11 +220,11 @@ impl<T> Wheel<T> {
     /// ```
     /// use hairspring::wheel::{Tick, Wheel};
     /// let mut wheel = Wheel::new();
-    /// wheel.insert(Tick(10), 'x');
-    /// assert_eq!(wheel.pop(Tick(20)), Some('x'));
-    /// assert_eq!(wheel.elapsed(), Tick(10));
-    /// assert_eq!(wheel.pop(Tick(20)), None);
-    /// assert_eq!(wheel.elapsed(), Tick(20));
+    /// wheel.insert(Tick::from(10), 'x');
+    /// assert_eq!(wheel.pop(Tick::from(20)), Some('x'));
+    /// assert_eq!(wheel.elapsed(), Tick::from(10));
+    /// assert_eq!(wheel.pop(Tick::from(20)), None);
+    /// assert_eq!(wheel.elapsed(), Tick::from(20));
     /// ```
     #[must_use]
     pub fn elapsed(&self) -> Tick {
@@ -240,7 +238,7 @@ impl<T> Wheel<T> {
     /// ```
     /// use hairspring::wheel::{Tick, Wheel};
     /// let mut wheel = Wheel::new();
-    /// let key = wheel.insert(Tick(5), 'x');
+    /// let key = wheel.insert(Tick::from(5), 'x');
     /// assert_eq!(wheel.len(), 1);
     /// wheel.remove(key);
     /// assert_eq!(wheel.len(), 0, "nothing of it is left");
@@ -257,9 +255,9 @@ impl<T> Wheel<T> {
     /// ```
     /// use hairspring::wheel::{Tick, Wheel};
     /// let mut wheel = Wheel::new();
-    /// wheel.insert(Tick(5), 'x');
+    /// wheel.insert(Tick::from(5), 'x');
     /// assert!(!wheel.is_empty());
-    /// wheel.pop(Tick(5));
+    /// wheel.pop(Tick::from(5));
     /// assert!(wheel.is_empty());
     /// ```
     #[must_use]
@@ -267,26 +265,14 @@ impl<T> Wheel<T> {
         self.len() == 0
     }
 
-    /// Returns how many entries fit into the memory allocated so far. It grows by 128 entries at a time, without
-    /// copying, and shrinks with the population.
-    #[must_use]
-    #[doc(hidden)] // For the fuzzer and the benchmarks.
-    pub fn capacity(&self) -> usize {
-        self.cells.capacity()
-    }
-
-    /// Returns how many entries were inserted so far. A [`reset`](Wheel::reset) does not count.
-    #[must_use]
-    #[doc(hidden)] // For the fuzzer and the benchmarks.
-    pub fn inserted(&self) -> u64 {
+    /// How many entries were inserted so far. A [`reset`](Wheel::reset) does not count.
+    pub(crate) fn inserted(&self) -> u64 {
         self.inserted
     }
 
-    /// Returns how often entries were moved so far: to a lower level, or into order within their slot. Entries of a
-    /// slot that is in order are not moved.
-    #[must_use]
-    #[doc(hidden)] // For the fuzzer and the benchmarks.
-    pub fn cascaded(&self) -> u64 {
+    /// How often entries were moved so far: to a lower level, or into order within their slot. Entries of a slot that is
+    /// in order are not moved.
+    pub(crate) fn cascaded(&self) -> u64 {
         self.cascaded
     }
 
@@ -305,9 +291,9 @@ impl<T> Wheel<T> {
     /// use hairspring::wheel::{Tick, Wheel};
     /// let mut wheel = Wheel::new();
     /// wheel.insert(Tick::MAX, "last");
-    /// wheel.insert(Tick(5), "first");
-    /// wheel.insert(Tick(5), "second");
-    /// let due: Vec<_> = std::iter::from_fn(|| wheel.pop(Tick(5))).collect();
+    /// wheel.insert(Tick::from(5), "first");
+    /// wheel.insert(Tick::from(5), "second");
+    /// let due: Vec<_> = std::iter::from_fn(|| wheel.pop(Tick::from(5))).collect();
     /// assert_eq!(due, ["first", "second"]);
     /// ```
     #[doc(alias = "schedule")]
@@ -334,11 +320,11 @@ impl<T> Wheel<T> {
     /// ```
     /// use hairspring::wheel::{Tick, Wheel};
     /// let mut wheel = Wheel::new();
-    /// wheel.insert(Tick(5), 'a');
-    /// let key = wheel.insert(Tick(5), 'b');
-    /// assert_eq!(wheel.pop(Tick(5)), Some('a'));
+    /// wheel.insert(Tick::from(5), 'a');
+    /// let key = wheel.insert(Tick::from(5), 'b');
+    /// assert_eq!(wheel.pop(Tick::from(5)), Some('a'));
     /// assert_eq!(wheel.remove(key), Some('b'), "it is due, and was not handed out yet");
-    /// assert_eq!(wheel.pop(Tick(5)), None);
+    /// assert_eq!(wheel.pop(Tick::from(5)), None);
     /// ```
     #[doc(alias = "cancel")]
     #[inline]
@@ -364,11 +350,11 @@ impl<T> Wheel<T> {
     /// ```
     /// use hairspring::wheel::{Tick, Wheel};
     /// let mut wheel = Wheel::new();
-    /// let key = wheel.insert(Tick(5), 'x');
-    /// assert!(wheel.reset(key, Tick(9)));
-    /// assert_eq!(wheel.pop(Tick(8)), None);
-    /// assert_eq!(wheel.pop(Tick(9)), Some('x'));
-    /// assert!(!wheel.reset(key, Tick(20)));
+    /// let key = wheel.insert(Tick::from(5), 'x');
+    /// assert!(wheel.reset(key, Tick::from(9)));
+    /// assert_eq!(wheel.pop(Tick::from(8)), None);
+    /// assert_eq!(wheel.pop(Tick::from(9)), Some('x'));
+    /// assert!(!wheel.reset(key, Tick::from(20)));
     /// ```
     #[doc(alias = "reschedule")]
     pub fn reset(&mut self, key: Key, deadline: Tick) -> bool {
@@ -392,10 +378,10 @@ impl<T> Wheel<T> {
     ///
     /// ```
     /// use hairspring::wheel::{Tick, Wheel};
-    /// let mut wheel = Wheel::starting_at(Tick(100));
-    /// let key = wheel.insert(Tick(5), "overdue");
-    /// assert_eq!(wheel.deadline(key), Some(Tick(5)));
-    /// wheel.pop(Tick(100));
+    /// let mut wheel = Wheel::starting_at(Tick::from(100));
+    /// let key = wheel.insert(Tick::from(5), "overdue");
+    /// assert_eq!(wheel.deadline(key), Some(Tick::from(5)));
+    /// wheel.pop(Tick::from(100));
     /// assert_eq!(wheel.deadline(key), None);
     /// ```
     #[must_use]
@@ -410,9 +396,9 @@ impl<T> Wheel<T> {
     /// ```
     /// use hairspring::wheel::{Tick, Wheel};
     /// let mut wheel = Wheel::new();
-    /// let key = wheel.insert(Tick(5), "here");
+    /// let key = wheel.insert(Tick::from(5), "here");
     /// assert_eq!(wheel.get(key), Some(&"here"));
-    /// wheel.pop(Tick(5));
+    /// wheel.pop(Tick::from(5));
     /// assert_eq!(wheel.get(key), None);
     /// ```
     #[must_use]
@@ -426,14 +412,6 @@ impl<T> Wheel<T> {
 
     pub(crate) fn get_mut(&mut self, key: Key) -> Option<&mut T> {
         self.cells.get_mut(key.index).filter(|cell| cell.is(key)).map(|cell| &mut cell.value)
-    }
-
-    /// Returns which slots have entries, for each of the eleven levels from level 0 up: bit `n` stands for slot `n`.
-    /// Due entries are in no slot.
-    #[must_use]
-    #[doc(hidden)] // For the fuzzer and the benchmarks.
-    pub fn occupancy(&self) -> &[u64] {
-        &self.occupied[..LEVELS]
     }
 
     /// Drops all entries and releases their memory. Their keys become stale.
@@ -450,7 +428,7 @@ impl<T> Wheel<T> {
     /// ```
     /// use hairspring::wheel::{Tick, Wheel};
     /// let mut wheel = Wheel::new();
-    /// let key = wheel.insert(Tick(5), 'x');
+    /// let key = wheel.insert(Tick::from(5), 'x');
     /// wheel.clear();
     /// assert!(wheel.is_empty() && wheel.get(key).is_none());
     /// ```

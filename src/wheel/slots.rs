@@ -26,7 +26,7 @@ pub(super) const NIL: u32 = u32::MAX;
 
 const DIGIT: u32 = 6;
 pub(super) const SLOTS: usize = 1 << DIGIT;
-pub(crate) const LEVELS: usize = (u64::BITS as usize).div_ceil(DIGIT as usize);
+pub(super) const LEVELS: usize = (u64::BITS as usize).div_ceil(DIGIT as usize);
 /// The row of lists behind the levels. Its first list is the due list.
 const DUE: usize = LEVELS;
 /// The lowest level that is spread ahead. Its slots are spread into slots of level 3, which span a quarter of a

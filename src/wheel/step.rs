@@ -17,9 +17,9 @@ pub(super) const MOST_SORTED: usize = 1_024;
 /// use hairspring::wheel::{Step, Tick, Wheel};
 ///
 /// let mut wheel = Wheel::new();
-/// let key = wheel.insert(Tick(70), 'a');
-/// assert_eq!(wheel.step(Tick(69)), Step::Done);
-/// assert_eq!(wheel.step(Tick(70)), Step::Fired { key, deadline: Tick(70), value: 'a' });
+/// let key = wheel.insert(Tick::from(70), 'a');
+/// assert_eq!(wheel.step(Tick::from(69)), Step::Done);
+/// assert_eq!(wheel.step(Tick::from(70)), Step::Fired { key, deadline: Tick::from(70), value: 'a' });
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -52,8 +52,8 @@ impl<T> Wheel<T> {
     /// use hairspring::wheel::{Tick, Wheel};
     /// let mut wheel = Wheel::new();
     /// assert_eq!(wheel.next_expiration(), None);
-    /// wheel.insert(Tick(1_000), 'x');
-    /// assert_eq!(wheel.next_expiration(), Some(Tick(1_000)), "until then there is nothing to do");
+    /// wheel.insert(Tick::from(1_000), 'x');
+    /// assert_eq!(wheel.next_expiration(), Some(Tick::from(1_000)), "until then there is nothing to do");
     /// ```
     #[doc(alias = "next_deadline")]
     #[must_use]
@@ -81,17 +81,17 @@ impl<T> Wheel<T> {
     /// ```
     /// use hairspring::wheel::{Step, Tick, Wheel};
     /// let mut wheel = Wheel::new();
-    /// wheel.insert(Tick(90), 'b');
-    /// wheel.insert(Tick(80), 'a');
+    /// wheel.insert(Tick::from(90), 'b');
+    /// wheel.insert(Tick::from(80), 'a');
     /// let mut fired = Vec::new();
     /// loop {
-    ///     match wheel.step(Tick(100)) {
+    ///     match wheel.step(Tick::from(100)) {
     ///         Step::Fired { deadline, value, .. } => fired.push((deadline, value)),
     ///         Step::Done => break,
     ///         _ => {} // entries have moved
     ///     }
     /// }
-    /// assert_eq!(fired, [(Tick(80), 'a'), (Tick(90), 'b')]);
+    /// assert_eq!(fired, [(Tick::from(80), 'a'), (Tick::from(90), 'b')]);
     /// ```
     pub fn step(&mut self, now: Tick) -> Step<T> {
         loop {
@@ -142,11 +142,11 @@ impl<T> Wheel<T> {
     /// ```
     /// use hairspring::wheel::{Tick, Wheel};
     /// let mut wheel = Wheel::new();
-    /// wheel.insert(Tick(900), "later");
-    /// wheel.insert(Tick(100), "earlier");
-    /// assert_eq!(wheel.pop(Tick(900)), Some("earlier"));
-    /// assert_eq!(wheel.pop(Tick(900)), Some("later"));
-    /// assert_eq!(wheel.pop(Tick(900)), None);
+    /// wheel.insert(Tick::from(900), "later");
+    /// wheel.insert(Tick::from(100), "earlier");
+    /// assert_eq!(wheel.pop(Tick::from(900)), Some("earlier"));
+    /// assert_eq!(wheel.pop(Tick::from(900)), Some("later"));
+    /// assert_eq!(wheel.pop(Tick::from(900)), None);
     /// ```
     pub fn pop(&mut self, now: Tick) -> Option<T> {
         loop {
@@ -239,12 +239,10 @@ impl<T> Wheel<T> {
         }
     }
 
-    /// Returns the key of the entry that is handed out next, or `None` if the wheel is empty.
+    /// The key of the entry that is handed out next, or `None` if the wheel is empty.
     ///
     /// Moves nothing, but searches all entries of the earliest slot if they are out of order.
-    #[must_use]
-    #[doc(hidden)] // For the fuzzer and the benchmarks.
-    pub fn first(&self) -> Option<Key> {
+    pub(crate) fn first(&self) -> Option<Key> {
         let current = self.first_of_current().map(|(deadline, _, index)| (deadline, index));
         let first = match current.filter(|&(deadline, _)| deadline <= self.elapsed) {
             None if self.has_due() => Some(self.lists.first(Place::DUE).1),
@@ -381,7 +379,7 @@ mod tests {
     #[test]
     fn what_is_emptied_comes_as_it_would_have_fired_and_no_time_passes() {
         let mut wheel = Wheel::new();
-        assert_eq!(wheel.capacity(), 0);
+        assert_eq!(wheel.cells.capacity(), 0);
         for tick in [70, 5, 1 << 40, 71, 6] {
             wheel.insert(Tick(tick), tick);
         }

@@ -38,9 +38,9 @@ const TRIMMED: usize = 1_024;
 /// ```
 /// use hairspring::wheel::{Tick, Wheel};
 /// let mut wheel = Wheel::new();
-/// let old = wheel.insert(Tick(1), "old");
-/// wheel.pop(Tick(1));
-/// let new = wheel.insert(Tick(2), "new");
+/// let old = wheel.insert(Tick::from(1), "old");
+/// wheel.pop(Tick::from(1));
+/// let new = wheel.insert(Tick::from(2), "new");
 /// assert!(old != new && wheel.get(old).is_none());
 /// assert_eq!(wheel.clone().remove(new), Some("new"));
 /// ```
@@ -106,6 +106,8 @@ impl<T, const PAGE: usize> Pages<T, PAGE> {
         Pages { table: Vec::new(), open: BinaryHeap::new(), current: 0 }
     }
 
+    /// How many entries the allocated memory has room for.
+    #[cfg(test)]
     pub(super) fn capacity(&self) -> usize {
         self.table.iter().map(Slab::capacity).sum()
     }

@@ -1,39 +1,35 @@
 //! The units of the wheel: [`Tick`], a point in time, and [`Ticks`], a length.
 
+use std::fmt;
 use std::ops::{Add, Sub};
 
 /// A point in time, in ticks since an origin.
 ///
 /// The user of a [`Wheel`](super::Wheel) chooses the origin and the length of a tick. Sums saturate at [`Tick::MAX`],
-/// and differences at zero.
+/// and differences at zero. A `Tick` converts from and into a `u64`, the number of ticks since the origin.
 ///
 /// # Examples
 ///
 /// ```
 /// use hairspring::wheel::{Tick, Ticks};
-/// assert_eq!(Tick(5) + Ticks(3), Tick(8));
-/// assert_eq!(Tick(8) - Tick(5), Ticks(3));
-/// assert_eq!(Tick::MAX + Ticks(1), Tick::MAX);
+/// assert_eq!(Tick::from(5) + Ticks::from(3), Tick::from(8));
+/// assert_eq!(Tick::from(8) - Tick::from(5), Ticks::from(3));
+/// assert_eq!(Tick::MAX + Ticks::from(1), Tick::MAX);
+/// assert_eq!((u64::from(Tick::from(5)), Tick::from(5).to_string()), (5, "5".to_owned()));
 /// ```
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Tick(
-    /// The number of ticks since the origin.
-    pub u64,
-);
+pub struct Tick(pub(crate) u64);
 
-/// A number of ticks: the distance between two [`Tick`]s.
+/// A number of ticks: the distance between two [`Tick`]s. It converts from and into a `u64`.
 ///
 /// # Examples
 ///
 /// ```
 /// use hairspring::wheel::{Tick, Ticks};
-/// assert_eq!(Tick(3) - Tick(10), Ticks(0), "a distance saturates to zero");
+/// assert_eq!(Tick::from(3) - Tick::from(10), Ticks::from(0), "a distance saturates to zero");
 /// ```
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Ticks(
-    /// The number of ticks.
-    pub u64,
-);
+pub struct Ticks(pub(crate) u64);
 
 impl Tick {
     /// The origin.
@@ -42,7 +38,7 @@ impl Tick {
     ///
     /// ```
     /// use hairspring::wheel::{Tick, Ticks};
-    /// assert_eq!(Tick::ZERO + Ticks(3), Tick(3));
+    /// assert_eq!(Tick::ZERO + Ticks::from(3), Tick::from(3));
     /// ```
     pub const ZERO: Tick = Tick(0);
     /// The last tick, at which sums saturate.
@@ -51,7 +47,7 @@ impl Tick {
     ///
     /// ```
     /// use hairspring::wheel::{Tick, Ticks};
-    /// assert_eq!(Tick::MAX + Ticks(1), Tick::MAX);
+    /// assert_eq!(Tick::MAX + Ticks::from(1), Tick::MAX);
     /// ```
     pub const MAX: Tick = Tick(u64::MAX);
 
@@ -82,3 +78,28 @@ impl Sub for Tick {
         Ticks(self.0.saturating_sub(earlier.0))
     }
 }
+
+macro_rules! number {
+    ($type:ident) => {
+        impl From<u64> for $type {
+            fn from(number: u64) -> Self {
+                $type(number)
+            }
+        }
+
+        impl From<$type> for u64 {
+            fn from(ticks: $type) -> u64 {
+                ticks.0
+            }
+        }
+
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+    };
+}
+
+number!(Tick);
+number!(Ticks);

@@ -3,8 +3,7 @@
 use std::collections::BTreeSet;
 
 use futures::stream::pending;
-use hairspring::stream::{ChunksTimeout, Debounce, Throttle, Timeout};
-use hairspring::{DeadlineMap, DelayQueue, Timer};
+use hairspring::{DeadlineMap, DelayQueue, StreamExt, Timer};
 
 use crate::alone;
 use crate::common::{HOUR, panic_message};
@@ -12,15 +11,16 @@ use crate::common::{HOUR, panic_message};
 /// A bug that this crate had: a poll panicked later, once the timer was full.
 #[test]
 fn a_timer_with_a_capacity_is_refused_where_it_is_chosen() {
-    const ITEMS: usize = if cfg!(feature = "hyper") { 8 } else { 6 };
+    const ITEMS: usize = if cfg!(feature = "hyper") { 9 } else { 7 };
     let errors = alone(|| {
         let (timer, _driver) = Timer::builder().capacity(5).build_with_driver().unwrap();
         let refusals = [
             ("DelayQueue", panic_message(|| DelayQueue::<u8>::with_timer(&timer))),
-            ("Timeout", panic_message(|| Timeout::with_timer(pending::<u8>(), HOUR, &timer))),
-            ("Throttle", panic_message(|| Throttle::with_timer(pending::<u8>(), HOUR, &timer))),
-            ("ChunksTimeout", panic_message(|| ChunksTimeout::with_timer(pending::<u8>(), 1, HOUR, &timer))),
-            ("Debounce", panic_message(|| Debounce::with_timer(pending::<u8>(), HOUR, &timer))),
+            ("Timeout", panic_message(|| pending::<u8>().timeout(HOUR).with_timer(&timer))),
+            ("Throttle", panic_message(|| pending::<u8>().throttle(HOUR).with_timer(&timer))),
+            ("ChunksTimeout", panic_message(|| pending::<u8>().chunks_timeout(1, HOUR).with_timer(&timer))),
+            ("Debounce", panic_message(|| pending::<u8>().debounce(HOUR).with_timer(&timer))),
+            ("ThrottleLatest", panic_message(|| pending::<u8>().throttle_latest(HOUR).with_timer(&timer))),
             #[cfg(feature = "hyper")]
             ("HyperTimer", panic_message(|| hairspring::hyper::HyperTimer::with_timer(&timer))),
             #[cfg(feature = "hyper")]

@@ -82,7 +82,7 @@ impl Items {
 
     fn wheel(&self) -> Wheel<Item> {
         let mut wheel = Wheel::new();
-        (0..MANY).for_each(|number| _ = wheel.insert(Tick(number), self.value(number)));
+        (0..MANY).for_each(|number| _ = wheel.insert(Tick::from(number), self.value(number)));
         wheel
     }
 }

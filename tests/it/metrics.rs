@@ -95,20 +95,6 @@ fn lateness_is_the_time_from_deadline_to_turn() {
 }
 
 #[test]
-fn occupancy_shows_each_entry_in_its_slot() {
-    let (timer, _driver) = Timer::builder().shards(2).build_with_driver().unwrap();
-    let slots = || timer.metrics().occupancy().iter().map(|slots| slots.count_ones()).sum::<u32>();
-    assert_eq!(slots(), 0);
-    let mut sleeps = [1, 2, 3, 50].map(|hours| timer.sleep(hours * HOUR));
-    assert!(sleeps.iter_mut().all(|sleep| poll(sleep).is_pending()));
-    assert!((1..=4).contains(&slots()), "sleeps may share a slot");
-    // 64^6 ns are 69 s, so none is on a lower level than 6.
-    assert!(timer.metrics().occupancy()[..6].iter().all(|&slots| slots == 0), "{:?}", timer.metrics());
-    drop(sleeps);
-    assert_eq!(slots(), 0);
-}
-
-#[test]
 fn the_next_deadline_is_the_earliest_pending() {
     let (timer, _driver) = Timer::builder().shards(1).build_with_driver().unwrap();
     let next = || timer.metrics().next_deadline();

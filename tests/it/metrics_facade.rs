@@ -25,15 +25,15 @@ fn recorded<T>(code: impl FnOnce(&Snapshotter) -> T) -> T {
 
 /// The values that the timer with the given name reported.
 fn reported(recorder: &Snapshotter, timer: &str) -> Reported {
-    reported_of(recorder, ("timer", timer))
+    reported_of(recorder, &[("name", timer)])
 }
 
-/// The values that were reported with the given label.
-fn reported_of(recorder: &Snapshotter, label: (&str, &str)) -> Reported {
+/// The values that were reported with the given labels.
+fn reported_of(recorder: &Snapshotter, given: &[(&str, &str)]) -> Reported {
     let mut reported = Reported::new();
     for (key, _, _, value) in recorder.snapshot().into_vec() {
         let labels: Vec<_> = key.key().labels().map(|label| (label.key(), label.value())).collect();
-        if labels == [label] {
+        if labels == given {
             reported.insert(key.key().name().to_owned(), value);
         }
     }
@@ -82,18 +82,18 @@ fn a_timer_reports_its_counts_under_its_name() {
             reporter.publish();
             let all = reported(recorder, "by hand");
             assert_eq!(count(&all, "hairspring_turns_total"), timer.metrics().turns());
-            assert_eq!(count(&all, "hairspring_cascaded_total"), timer.metrics().cascaded());
-            let names = ["registered", "fired", "cancelled"].map(|name| format!("hairspring_{name}_total"));
-            (names.map(|name| count(&all, &name)), gauge(&all, "hairspring_pending"))
+            assert_eq!(count(&all, "hairspring_cascades_total"), timer.metrics().cascaded());
+            let names = ["registered", "fired", "cancelled"].map(|name| format!("hairspring_timers_{name}_total"));
+            (names.map(|name| count(&all, &name)), gauge(&all, "hairspring_timers_pending"))
         };
         assert_eq!(counts(), ([10, 3, 1], 6.0));
         clock.advance(ms(6));
         assert_eq!(counts(), ([10, 9, 1], 0.0), "totals");
 
         let named = Timer::builder().name("requests").clock(&ManualClock::new()).build().unwrap();
-        for (timer, name, label) in [(&named, "", "requests"), (&named, "other", "other"), (&timer, "", "")] {
-            timer.reporter(name).publish();
-            assert!(reported(recorder, label).contains_key("hairspring_registered_total"), "{label}");
+        for name in ["requests", "other", ""] {
+            named.reporter(name).publish();
+            assert!(reported(recorder, name).contains_key("hairspring_timers_registered_total"), "{name}");
         }
     });
 }
@@ -174,7 +174,7 @@ fn periodic_reports_end_with_the_timer() {
             let timer = Timer::builder().build().unwrap();
             let reports = tokio::spawn(timer.reporter("periodic").run(Duration::from_secs(10)));
             settle().await;
-            let registered = || count(&reported(recorder, "periodic"), "hairspring_registered_total");
+            let registered = || count(&reported(recorder, "periodic"), "hairspring_timers_registered_total");
             assert_eq!(registered(), 0, "the first report, immediately");
             let mut nap = timer.sleep(HOUR);
             assert!(poll(&mut nap).is_pending());
@@ -186,8 +186,11 @@ fn periodic_reports_end_with_the_timer() {
             assert_eq!(timer.shutdown(), 1);
             reports.await.unwrap();
             let last = reported(recorder, "periodic");
-            assert_eq!(count(&last, "hairspring_cancelled_total"), 1, "the last report, after the end");
-            assert_eq!((count(&last, "hairspring_registered_total"), gauge(&last, "hairspring_pending")), (1, 0.0));
+            assert_eq!(count(&last, "hairspring_timers_cancelled_total"), 1, "the last report, after the end");
+            assert_eq!(
+                (count(&last, "hairspring_timers_registered_total"), gauge(&last, "hairspring_timers_pending")),
+                (1, 0.0)
+            );
 
             let timer = Timer::builder().build().unwrap();
             let reports = tokio::spawn(timer.reporter("dropped").run(ms(10)));
@@ -203,13 +206,14 @@ fn periodic_reports_end_with_the_timer() {
 fn entries(recorder: &Snapshotter) -> HashMap<String, ([u64; 3], f64)> {
     let mut all: HashMap<String, Reported> = HashMap::new();
     for (key, _, _, value) in recorder.snapshot().into_vec() {
-        if let Some(label) = key.key().labels().find(|label| label.key() == "of") {
-            all.entry(label.value().to_owned()).or_default().insert(key.key().name().to_owned(), value);
+        let labels: Vec<_> = key.key().labels().map(|label| (label.key(), label.value())).collect();
+        if let [("name", name), ("kind", kind)] = labels[..] {
+            all.entry(format!("{kind} {name}")).or_default().insert(key.key().name().to_owned(), value);
         }
     }
     let counts = |reported: &Reported| {
         let names = ["inserted", "expired", "removed"].map(|name| format!("hairspring_entries_{name}_total"));
-        (names.map(|name| count(reported, &name)), gauge(reported, "hairspring_entries"))
+        (names.map(|name| count(reported, &name)), gauge(reported, "hairspring_entries_pending"))
     };
     all.iter().map(|(of, reported)| (of.clone(), counts(reported))).collect()
 }
@@ -218,8 +222,8 @@ fn entries(recorder: &Snapshotter) -> HashMap<String, ([u64; 3], f64)> {
 fn a_map_reports_its_entries() {
     recorded(|recorder| {
         paused().block_on(async {
-            let (map, mut expirations) = DeadlineMap::builder().name("sessions").build().unwrap();
-            let (mut reporter, mut other) = (map.reporter(""), map.reporter("other"));
+            let (map, mut expirations) = DeadlineMap::new();
+            let (mut reporter, mut other) = (map.reporter("sessions"), map.reporter("other"));
             for number in 0..10 {
                 map.insert(number, (), ms(number));
             }
@@ -230,7 +234,7 @@ fn a_map_reports_its_entries() {
             reporter.publish();
             other.publish();
             let counts = entries(recorder);
-            assert_eq!((counts["sessions"], counts["other"]), (([10, 3, 1], 6.0), ([10, 3, 1], 6.0)));
+            assert_eq!((counts["map sessions"], counts["map other"]), (([10, 3, 1], 6.0), ([10, 3, 1], 6.0)));
         });
     });
 }
@@ -244,7 +248,7 @@ fn a_queue_reports_when_polled_drained_or_cleared() {
             let mut reporter = queue.reporter("retries");
             let mut counts = || {
                 reporter.publish();
-                entries(recorder)["retries"]
+                entries(recorder)["queue retries"]
             };
             assert_eq!(counts(), ([1, 0, 0], 1.0), "reported before any poll");
             for number in 1..10 {
@@ -271,8 +275,8 @@ fn the_last_report_is_complete() {
             let timer = Timer::builder().build().unwrap();
             let (map, expirations) = DeadlineMap::with_timer(&timer);
             let mut queue = DelayQueue::with_timer(&timer);
-            let of_map = tokio::spawn(map.reporter("map").run(Duration::from_secs(10)));
-            let of_queue = tokio::spawn(queue.reporter("queue").run(Duration::from_secs(10)));
+            let of_map = tokio::spawn(map.reporter("both").run(Duration::from_secs(10)));
+            let of_queue = tokio::spawn(queue.reporter("both").run(Duration::from_secs(10)));
             settle().await;
             for number in 0..10 {
                 map.insert(number, value.clone(), HOUR);
@@ -282,7 +286,7 @@ fn the_last_report_is_complete() {
             drop((expirations, timer));
             advance(Duration::from_secs(10)).await;
             settle().await;
-            assert_eq!(entries(recorder)["map"], ([10, 0, 0], 10.0), "the map still works without its stream");
+            assert_eq!(entries(recorder)["map both"], ([10, 0, 0], 10.0), "the map still works without its stream");
             map.remove(&0);
             drop((map, queue));
             assert_eq!(Arc::strong_count(&value), 1, "a reporter keeps no entry alive");
@@ -291,7 +295,7 @@ fn the_last_report_is_complete() {
             of_map.await.unwrap();
             of_queue.await.unwrap();
             let last = entries(recorder);
-            assert_eq!((last["map"], last["queue"]), (([10, 0, 10], 0.0), ([10, 0, 10], 0.0)));
+            assert_eq!((last["map both"], last["queue both"]), (([10, 0, 10], 0.0), ([10, 0, 10], 0.0)));
         });
     });
 }
@@ -304,12 +308,15 @@ fn refusals_and_capacities_are_reported() {
         assert_eq!(sleeps.iter_mut().map(poll).filter(Poll::is_ready).count(), 3);
         timer.reporter("full").publish();
         let full = reported(recorder, "full");
-        assert_eq!((count(&full, "hairspring_refused_total"), gauge(&full, "hairspring_capacity")), (3, 1.0));
+        assert_eq!(
+            (count(&full, "hairspring_timers_refused_total"), gauge(&full, "hairspring_timers_capacity")),
+            (3, 1.0)
+        );
 
         let (map, _expirations) = DeadlineMap::builder().capacity(2).build().unwrap();
         assert_eq!((0..7).filter(|key| map.try_insert(*key, (), HOUR).is_err()).count(), 5);
         map.reporter("full").publish();
-        let full = reported_of(recorder, ("of", "full"));
+        let full = reported_of(recorder, &[("name", "full"), ("kind", "map")]);
         let refused = count(&full, "hairspring_entries_refused_total");
         assert_eq!((refused, gauge(&full, "hairspring_entries_capacity")), (5, 2.0));
 
@@ -318,6 +325,6 @@ fn refusals_and_capacities_are_reported() {
         DelayQueue::<u8>::new().reporter("unlimited").publish();
         let all = recorder.snapshot().into_vec();
         let limits = all.iter().filter(|(key, ..)| key.key().name().contains("capacity"));
-        assert!(limits.flat_map(|(key, ..)| key.key().labels()).all(|label| label.value() == "full"));
+        assert!(limits.flat_map(|(key, ..)| key.key().labels()).all(|label| label.value() != "unlimited"));
     });
 }

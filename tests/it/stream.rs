@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::task::{Context, Poll};
 
-use crate::common::{HOUR, ms, must_end, panic_message};
+use crate::common::{HOUR, ms, must_end, panic_message, poll};
 use futures::{FutureExt as _, Stream, StreamExt as _, stream};
 use hairspring::error::Elapsed;
-use hairspring::stream::{self as ours, IntervalStream};
+use hairspring::stream::IntervalStream;
 use hairspring::{Duration, Instant, StreamExt, Timer, interval, interval_at, sleep};
 use tokio::sync::mpsc;
 use tokio::time::advance;
@@ -208,13 +208,8 @@ async fn a_chunk_ends_when_full_or_old_or_last() {
 
 #[test]
 fn chunks_may_have_any_size_but_zero() {
-    let (timer, _driver) = Timer::builder().build_with_driver().unwrap();
-    for message in [
-        panic_message(|| stream::iter([1]).chunks_timeout(0, HOUR)),
-        panic_message(|| ours::ChunksTimeout::with_timer(stream::iter([1]), 0, HOUR, &timer)),
-    ] {
-        assert_eq!(message, "`max_size` must be non-zero.");
-    }
+    let message = panic_message(|| stream::iter([1]).chunks_timeout(0, HOUR));
+    assert_eq!(message, "`max_size` must be non-zero.");
     let mut chunks = task::spawn(stream::iter([1, 2]).chunks_timeout(usize::MAX, HOUR));
     assert_ready_eq!(chunks.poll_next(), Some(vec![1, 2]));
 }
@@ -249,8 +244,9 @@ fn busy() -> impl Stream<Item = usize> + Unpin {
 
 #[tokio::test(start_paused = true)]
 async fn limits_hold_while_items_are_always_ready() {
-    let (mut saved, mut shown) = (busy().debounce(HOUR).max_wait(ms(1_000)), busy().throttle_latest(ms(1_000)));
-    for (items, before) in [(&mut saved, None), (&mut shown, Some(0))] {
+    let saved = busy().debounce(HOUR).max_wait(ms(1_000)).boxed_local();
+    let shown = busy().throttle_latest(ms(1_000)).boxed_local();
+    for (mut items, before) in [(saved, None), (shown, Some(0))] {
         assert_eq!(items.next().now_or_never().flatten(), before);
         for _ in 0..2 {
             let start = Instant::now();
@@ -355,12 +351,9 @@ fn debounce_and_throttle_latest_match_a_model() {
             });
             let items = Box::pin(items.take_while(|item| std::future::ready(*item < count)));
             let items = match rule {
-                Rule::Debounce(quiet, None) => items.debounce(units(quiet)),
-                Rule::Debounce(quiet, Some(longest)) => items.debounce(units(quiet)).max_wait(units(longest)),
-                // A longest wait makes no difference here.
-                Rule::ThrottleLatest(period) => {
-                    items.throttle_latest(units(period)).max_wait(random.duration(50 * UNIT))
-                }
+                Rule::Debounce(quiet, None) => items.debounce(units(quiet)).boxed(),
+                Rule::Debounce(quiet, Some(longest)) => items.debounce(units(quiet)).max_wait(units(longest)).boxed(),
+                Rule::ThrottleLatest(period) => items.throttle_latest(units(period)).boxed(),
             };
             let yielded: Vec<_> = items.map(|item| (Instant::now(), item)).collect().await;
             let model = model(&arrivals, end, rule).into_iter().map(|(at, item)| (start + units(at), item));
@@ -374,27 +367,92 @@ async fn a_stream_may_use_a_chosen_timer() {
     let timer = Timer::builder().build().unwrap();
     let items = || stream::iter([1, 2]).chain(stream::pending());
     let start = Instant::now();
-    let mut late = ours::Timeout::with_timer(stream::pending::<()>(), ms(100), &timer);
+    let mut late = stream::pending::<()>().timeout(ms(100)).with_timer(&timer);
     assert_eq!(late.next().await, Some(Err(Elapsed::new())));
-    let apart = ours::Throttle::with_timer(items(), ms(100), &timer);
+    let apart = items().throttle(ms(100)).with_timer(&timer);
     assert_eq!(apart.take(2).collect::<Vec<_>>().await, [1, 2]);
-    assert_eq!(ours::ChunksTimeout::with_timer(items(), 3, ms(100), &timer).next().await, Some(vec![1, 2]));
-    assert_eq!(ours::Debounce::with_timer(items(), ms(100), &timer).next().await, Some(2));
+    assert_eq!(items().chunks_timeout(3, ms(100)).with_timer(&timer).next().await, Some(vec![1, 2]));
+    assert_eq!(items().debounce(ms(100)).with_timer(&timer).next().await, Some(2));
+    let latest = items().throttle_latest(ms(100)).with_timer(&timer);
+    assert_eq!(latest.take(2).collect::<Vec<_>>().await, [1, 2]);
     let mut repeating = stream::pending::<()>().timeout_repeating(timer.interval(ms(100)));
     assert_eq!(repeating.next().await, Some(Err(Elapsed::new())));
     assert_eq!(repeating.next().await, Some(Err(Elapsed::new())));
-    assert_eq!(start.elapsed(), ms(500));
-    assert_eq!((timer.metrics().fired(), Timer::current().metrics().registered()), (5, 0));
+    assert_eq!(start.elapsed(), ms(600));
+    assert_eq!((timer.metrics().fired(), Timer::current().metrics().registered()), (6, 0));
+}
+
+#[cfg(feature = "test-util")]
+#[tokio::test(start_paused = true)]
+async fn a_limit_that_has_begun_counts_again_on_a_chosen_timer() {
+    let clock = hairspring::test_util::ManualClock::new();
+    let timer = Timer::builder().clock(&clock).build().unwrap();
+    macro_rules! counts_again {
+        ($made:expr, $first:expr, $then:expr) => {{
+            let mut items = $made;
+            for first in $first {
+                assert_eq!(poll(&mut items.next()), Poll::Ready(Some(first)));
+            }
+            assert!(poll(&mut items.next()).is_pending());
+            advance(ms(60)).await;
+            let mut items = items.with_timer(&timer);
+            advance(HOUR).await;
+            for after in [0, 99] {
+                clock.advance(ms(after));
+                assert!(poll(&mut items.next()).is_pending(), "{items:?}");
+            }
+            clock.advance(ms(1));
+            assert_eq!(poll(&mut items.next()), Poll::Ready(Some($then)));
+        }};
+    }
+    let items = || stream::iter([1, 2]).chain(stream::pending());
+    counts_again!(stream::pending::<u8>().timeout(ms(100)), [], Err(Elapsed::new()));
+    counts_again!(items().throttle(ms(100)), [1], 2);
+    counts_again!(items().chunks_timeout(9, ms(100)), [], vec![1, 2]);
+    counts_again!(items().debounce(ms(100)), [], 2);
+    counts_again!(items().debounce(HOUR).max_wait(ms(100)), [], 2);
+    counts_again!(items().throttle_latest(ms(100)), [1], 2);
+    assert_eq!((timer.metrics().fired(), Timer::current().metrics().pending()), (6, 0));
+
+    let mut silent = stream::pending::<u8>().timeout(Duration::ZERO);
+    assert_eq!(poll(&mut silent.next()), Poll::Ready(Some(Err(Elapsed::new()))));
+    let mut silent = silent.with_timer(&timer);
+    assert!(poll(&mut silent.next()).is_pending(), "one error for each silence");
+}
+
+#[test]
+fn the_inner_stream_is_within_reach_even_after_its_end() {
+    macro_rules! reaches {
+        ($method:ident($($argument:expr),+)) => {{
+            let mut items = stream::iter([1, 2, 3]).$method($($argument),+);
+            assert_eq!(items.get_mut().next().now_or_never(), Some(Some(1)));
+            assert_eq!(items.get_ref().size_hint(), (2, Some(2)));
+            assert_eq!(items.into_inner().collect::<Vec<_>>().now_or_never(), Some(vec![2, 3]));
+            let mut ended = stream::empty::<u8>().$method($($argument),+);
+            assert_eq!(ended.next().now_or_never(), Some(None));
+            assert_eq!(ended.get_ref().size_hint(), (0, Some(0)));
+        }};
+    }
+    reaches!(timeout(HOUR));
+    reaches!(timeout_repeating(interval(HOUR)));
+    reaches!(throttle(HOUR));
+    reaches!(chunks_timeout(9, HOUR));
+    reaches!(debounce(HOUR));
+    reaches!(throttle_latest(HOUR));
+
+    let mut held = stream::iter([1, 2]).chain(stream::pending()).debounce(HOUR);
+    assert!(poll(&mut held.next()).is_pending());
+    assert_eq!(poll(&mut held.into_inner().next()), Poll::Pending, "the item that was held back is lost");
 }
 
 #[tokio::test(start_paused = true)]
 async fn ready_items_do_not_wait_for_a_coarse_timer() {
     let coarse = Timer::builder().resolution(ms(1_000)).build().unwrap();
-    let mut ended = task::spawn(ours::Debounce::with_timer(stream::iter([1, 2]), ms(100), &coarse));
+    let mut ended = task::spawn(stream::iter([1, 2]).debounce(ms(100)).with_timer(&coarse));
     assert_ready_eq!(ended.poll_next(), Some(2), "at the end");
     let start = Instant::now();
     let burst = stream::iter(0..1_000).chain(stream::pending());
-    let mut saves = ours::Debounce::with_timer(burst, HOUR, &coarse).max_wait(Duration::ZERO);
+    let mut saves = burst.debounce(HOUR).with_timer(&coarse).max_wait(Duration::ZERO);
     assert_eq!(saves.next().await, Some(999));
     assert!(start.elapsed() <= ms(1_000));
 }

@@ -455,7 +455,7 @@ async fn a_full_timer_is_an_error_not_a_panic() {
 async fn limits_use_the_chosen_timer() {
     let timer = Timer::builder().build().unwrap();
     let (ours, _peer) = duplex(1);
-    let mut connection = TimeoutStream::with_timer(ours, &timer).with_idle_timeout(HOUR).with_write_timeout(ms(30));
+    let mut connection = TimeoutStream::new(ours).with_timer(&timer).with_idle_timeout(HOUR).with_write_timeout(ms(30));
     assert_eq!((connection.read_timeout(), connection.write_timeout()), (None, Some(ms(30))));
     assert_eq!((connection.idle_timeout(), connection.deadline()), (Some(HOUR), None));
     let start = Instant::now();
@@ -463,6 +463,36 @@ async fn limits_use_the_chosen_timer() {
     assert_eq!((timer.metrics().fired(), Timer::current().metrics().registered()), (1, 0));
     timer.shutdown();
     assert!(timer_error(&connection.write_all(b"two").await.unwrap_err()).is_shutdown());
+}
+
+#[cfg(feature = "test-util")]
+#[tokio::test(start_paused = true)]
+async fn limits_that_are_set_hold_on_a_timer_chosen_later() {
+    type Set = fn(&mut TimeoutStream<DuplexStream>);
+    let limits: [(Limit, Set); 3] = [
+        (Limit::Read, |connection| connection.set_read_timeout(Some(ms(100)))),
+        (Limit::Idle, |connection| connection.set_idle_timeout(Some(ms(100)))),
+        (Limit::Deadline, |connection| connection.set_deadline(Some(Instant::now() + ms(160)))),
+    ];
+    for (limit, set) in limits {
+        let (mut connection, _peer) = connection();
+        set(&mut connection);
+        let (woken, waker) = Wakes::new();
+        assert!(poll_read(&mut connection, &waker).is_pending());
+        sleep(ms(60)).await;
+        let clock = hairspring::test_util::ManualClock::new();
+        let mut connection = connection.with_timer(&Timer::builder().clock(&clock).build().unwrap());
+        assert_eq!(woken.count(), 1, "woken, to poll on the new timer");
+        sleep(HOUR).await;
+        for (after, wakes) in [(0, 1), (99, 1), (1, 2)] {
+            clock.advance(ms(after));
+            assert_eq!(woken.count(), wakes, "{limit:?}");
+            match poll_read(&mut connection, &waker) {
+                Poll::Pending => assert_eq!(wakes, 1, "{limit:?} is late"),
+                Poll::Ready(read) => assert_eq!((exceeded(read).0, wakes), (limit, 2)),
+            }
+        }
+    }
 }
 
 #[tokio::test]

@@ -22,7 +22,7 @@ async fn take(millis: u64) -> io::Result<u64> {
 fn each_request_has_its_limit_from_the_call() {
     paused().block_on(async {
         let own = Timer::builder().build().unwrap();
-        for layer in [TimeoutLayer::new(ms(100)), TimeoutLayer::with_timer(ms(100), &own)] {
+        for layer in [TimeoutLayer::new(ms(100)), TimeoutLayer::new(ms(100)).with_timer(&own)] {
             let mut service = ServiceBuilder::new().layer(layer).service(service_fn(take));
             for _ in 0..2 {
                 let start = Instant::now();
@@ -37,6 +37,23 @@ fn each_request_has_its_limit_from_the_call() {
             assert_eq!(error.downcast_ref::<io::Error>().unwrap().kind(), io::ErrorKind::InvalidData);
         }
         assert_eq!(own.metrics().fired(), 2);
+    });
+}
+
+#[test]
+fn all_kinds_of_limits_may_use_a_chosen_timer() {
+    paused().block_on(async {
+        let own = Timer::builder().build().unwrap();
+        let each = TimeoutLayer::per_request(|_: &u64| Some(Deadline::after(ms(100))));
+        let stuck = service_fn(|_: u64| pending::<io::Result<u64>>());
+        let error = each.clone().with_timer(&own).layer(stuck).oneshot(1).await.unwrap_err();
+        assert!(error.is::<DeadlineExceeded>());
+        let answers = each.with_timer(&own).respond_with(|_late| 504).layer(stuck);
+        assert_eq!(answers.oneshot(1).await.unwrap(), 504);
+        let answers = TimeoutLayer::new(ms(100)).respond_with(|_late| 504).with_timer(&own).layer(stuck);
+        assert_eq!(answers.oneshot(1).await.unwrap(), 504);
+        assert!(Timeout::new(stuck, ms(100)).with_timer(&own).oneshot(1).await.unwrap_err().is::<Elapsed>());
+        assert_eq!((own.metrics().fired(), Timer::current().metrics().registered()), (4, 0));
     });
 }
 
@@ -62,7 +79,7 @@ fn a_full_or_ended_timer_fails_requests_that_have_to_wait() {
             io::Result::Ok(200)
         });
         let of_each = |(_, deadline): &Request| *deadline;
-        let chosen = TimeoutLayer::with_timer(HOUR, &own);
+        let chosen = TimeoutLayer::new(HOUR).with_timer(&own);
         let (same, each) = (TimeoutLayer::new(HOUR), TimeoutLayer::per_request(of_each));
         let shed = |late: DeadlineExceeded| if late.deadline().has_passed() { 504 } else { 503 };
         let deadline = Some(Deadline::after(HOUR));

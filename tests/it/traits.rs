@@ -12,7 +12,7 @@ use hairspring::deadline_map::{self, TryInsertError};
 use hairspring::delay_queue::{self, Expired};
 use hairspring::error::{Elapsed, Error};
 use hairspring::io::{Limit, LimitExceeded, TimeoutStream};
-use hairspring::stream::{self, ChunksTimeout, Debounce, IntervalStream, Throttle, TimeoutRepeating};
+use hairspring::stream::{self, ChunksTimeout, Debounce, IntervalStream, Throttle, ThrottleLatest, TimeoutRepeating};
 use hairspring::timer::{Alarm, BuildError, Builder, Driver, Lateness, Metrics};
 use hairspring::wheel::{self, Step, Tick, Ticks, Wheel};
 use hairspring::{
@@ -45,7 +45,8 @@ fn everything_is_send_sync_unpin_debug_and_unwind_safe() {
         DeadlineMap<Payload, Payload>, Expirations<Payload, Payload>, TryInsertError<Payload, Payload>,
         deadline_map::Builder<Payload, Payload>, deadline_map::Metrics,
         Deadline, DeadlineExceeded, Timeout<Payload, Deadline, DeadlineExceeded>, GrpcTimeoutError, TimeoutStream<Payload>, Limit, LimitExceeded,
-        ChunksTimeout<Inner>, Debounce<Inner>, IntervalStream, Throttle<Inner>, TimeoutRepeating<Inner>,
+        ChunksTimeout<Inner>, Debounce<Inner>, IntervalStream, Throttle<Inner>, ThrottleLatest<Inner>,
+        TimeoutRepeating<Inner>,
         stream::Timeout<Inner>,
         Wheel<Payload>, Step<Payload>, Tick, Ticks, wheel::Key,
     );
@@ -63,7 +64,10 @@ fn everything_is_send_sync_unpin_debug_and_unwind_safe() {
             Timeout<Payload, Payload, Payload>, ResponseFuture<Payload, Payload>,
         );
     }
-    shared::<Driver>(); // not `lasting`, because it holds tokio's types
+    // Not `lasting`, because they hold tokio's types.
+    shared::<Driver>();
+    #[cfg(feature = "test-util")]
+    shared::<hairspring::test_util::NoTimersLeft>();
 }
 
 #[test]
@@ -134,7 +138,7 @@ async fn debug_prints_times_and_no_ticks() {
         (&timer, &driver, &waits, timer.metrics(), timer.try_sleep(HOUR), Timer::builder()) => [],
         (interval(HOUR), &limited, Deadline::after(HOUR).limit(std::future::pending::<()>())) => [],
         queue => [],
-        (queue.drain(), &map, &expirations) => [],
+        (queue.drain().collect::<Vec<_>>(), &map, &expirations) => [],
         expired => [r#"data: "job""#, format!("deadline: {when:?}")],
         timeout(HOUR, std::future::ready("inner")) => ["inner", "deadline"],
         Deadline::after(ms(5)).named("request") => ["remaining: 5ms", r#"name: Some("request")"#, file!()],

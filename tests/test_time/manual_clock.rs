@@ -162,7 +162,6 @@ fn a_dropped_timer_ignores_the_next_ones_clock() {
         advance(DAY).await;
         assert_eq!(gone.now(), Instant::now());
         assert_eq!(gone.sleep(DAY).deadline(), Instant::now() + DAY);
-        assert_eq!(gone.metrics().elapsed(), Timer::current().metrics().elapsed());
     });
 }
 
@@ -170,8 +169,7 @@ fn a_dropped_timer_ignores_the_next_ones_clock() {
 fn an_automatic_clock_is_exact_and_waits() {
     on_each(&[Kind::PausedLater, Kind::Workers(1), Kind::Workers(4), Kind::Bubble], || async {
         resume();
-        let clock = ManualClock::new();
-        clock.auto_advance();
+        let clock = ManualClock::new().auto_advance();
         let timer = timer_on(&clock);
         let (start, may_move) = (clock.now(), Arc::new(AtomicBool::new(false)));
         let (hold, released) = (clock.hold(), may_move.clone());
@@ -226,9 +224,9 @@ fn stands_still(clock: &ManualClock) -> Instant {
 #[test]
 fn a_clock_runs_at_its_rate() {
     must_end(|| {
-        let (slow, fast) = (ManualClock::new(), ManualClock::new());
-        let (starts, real) = ([slow.now(), fast.now()], std::time::Instant::now());
-        slow.rate(1.0);
+        let real = std::time::Instant::now();
+        let (slow, fast) = (ManualClock::new().rate(1.0), ManualClock::new());
+        let starts = [slow.now(), fast.now()];
         fast.rate(100.0);
         futures::executor::block_on(timer_on(&fast).sleep(Duration::from_secs(3)));
         assert!(fast.now() - starts[1] >= Duration::from_secs(3));

@@ -13,20 +13,20 @@ use ratatui::{Frame, Terminal};
 use tools::{Histogram, thousands};
 
 use crate::lateness::Lateness;
-use crate::levels::{self, HAND, LATELY, LEVELS, LIT, OCCUPIED, in_words};
 use crate::load::{LONGEST, Load, SHORTEST};
 use crate::readings::Readings;
 
 /// The smallest terminal, and the size of a frame in a file.
 const WIDTH: u16 = 80;
-const HEIGHT: u16 = 20;
+const HEIGHT: u16 = 18;
 
 const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
 const DIM: Style = Style::new().fg(Color::DarkGray);
 const TITLE: Style = Style::new().fg(Color::Green);
+const BAR: Style = Style::new().fg(Color::Cyan);
+const KEY: Style = Style::new().fg(Color::Yellow);
 
 const RATES_WIDTH: u16 = 30;
-const RATES_HEIGHT: u16 = 8;
 
 /// The columns of the histogram for each power of ten, from 1 µs to 1 s.
 const PER_DECADE: usize = 7;
@@ -60,18 +60,9 @@ impl View {
             frame.render_widget(Paragraph::new(wish), area);
             return;
         }
-        let levels_height = LEVELS.count() as u16 + 3;
-        let [wheel, below, load] = Layout::vertical([
-            Constraint::Length(levels_height),
-            Constraint::Length(RATES_HEIGHT),
-            Constraint::Fill(1),
-        ])
-        .areas(area);
+        let [above, load] = Layout::vertical([Constraint::Fill(1), Constraint::Length(2)]).areas(area);
         let [rates, lateness] =
-            Layout::horizontal([Constraint::Length(RATES_WIDTH), Constraint::Fill(1)]).spacing(2).areas(below);
-
-        let wheel_lines: Vec<_> = [legend()].into_iter().chain(levels::lines(&self.readings)).collect();
-        frame.render_widget(Paragraph::new(wheel_lines).block(titled("the wheel")), wheel);
+            Layout::horizontal([Constraint::Length(RATES_WIDTH), Constraint::Fill(1)]).spacing(2).areas(above);
         frame.render_widget(Paragraph::new(self.rates()).block(titled("timers")), rates);
         self.draw_lateness(frame, lateness);
         frame.render_widget(Paragraph::new(self.keys()).block(titled("load")), load);
@@ -106,7 +97,7 @@ impl View {
         let lines = vec![head, line("timers", &timers), line("a plain thread", &self.plain_thread.recent())];
         frame.render_widget(Paragraph::new(lines), above);
         let bars = Rect { x: bars.x + 1, width: bars.width - 1, ..bars };
-        frame.render_widget(Sparkline::default().data(columns(&timers)).style(OCCUPIED), bars);
+        frame.render_widget(Sparkline::default().data(columns(&timers)).style(BAR), bars);
         let edges = ["1 µs", "100 µs", "10 ms"].map(|edge| format!("{edge:<width$}", width = 2 * PER_DECADE));
         frame.render_widget(Line::styled(format!(" {}1 s", edges.concat()), DIM), below);
     }
@@ -114,7 +105,7 @@ impl View {
     fn keys(&self) -> Line<'static> {
         let population = thousands(*self.load.population.borrow() as u64);
         let lengths = [SHORTEST, LONGEST].map(in_words).join(" to ");
-        let key = |keys, what: String| [Span::styled(keys, HAND), Span::raw(what)];
+        let key = |keys, what: String| [Span::styled(keys, KEY), Span::raw(what)];
         let keys = [
             key(" ↑ ↓ ", format!("{population} sleeps of {lengths}, half of them cancelled  ")),
             key(" q ", "quit".to_owned()),
@@ -127,10 +118,14 @@ fn titled(title: &'static str) -> Block<'static> {
     Block::new().borders(Borders::TOP).border_style(DIM).title(Span::styled(format!(" {title} "), TITLE))
 }
 
-fn legend() -> Line<'static> {
-    let marks = [(HAND, "the hand   "), (OCCUPIED, "occupied   "), (LATELY, "emptied just now")];
-    let marks = marks.map(|(style, what)| [Span::styled(LIT, style), Span::styled(what, DIM)]);
-    Line::from([vec![Span::styled(" level   a slot ", DIM)], marks.concat()].concat())
+/// At most three digits, in the unit that fits.
+pub(crate) fn in_words(time: Duration) -> String {
+    let seconds = time.as_secs_f64();
+    let units = [(3_600.0, "h"), (1.0, "s"), (1e-3, "ms"), (1e-6, "µs")];
+    let (unit, name) = units.into_iter().find(|(unit, _)| seconds >= 0.9995 * unit).unwrap_or((1e-9, "ns"));
+    let number = seconds / unit;
+    let decimals = usize::from(number < 99.95);
+    format!("{} {name}", format!("{number:.decimals$}").trim_end_matches(".0"))
 }
 
 /// Counts timers by lateness, for each column. The outer columns include everything beyond them.
@@ -152,9 +147,16 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_time().build().unwrap();
         let buffer = View::new(Load::start(&runtime)).in_memory();
         let text: String = buffer.content.iter().map(ratatui::buffer::Cell::symbol).collect();
-        for part in ["the wheel", "16.8 ms", "pending", "a plain thread", "1,000 sleeps of 10 ms to 100 s", "quit"] {
+        for part in ["pending", "next in", "a plain thread", "1,000 sleeps of 10 ms to 100 s", "quit"] {
             assert!(text.contains(part), "{part} is not in {text}");
         }
         assert!(!text.contains("NaN"), "{text}");
+    }
+
+    #[test]
+    fn times_have_the_unit_that_fits() {
+        let times = [0, 64, 4_096, 16_777_216, 999_999_999, 100_000_000_000, 4_398_046_511_104];
+        let words = ["0 ns", "64 ns", "4.1 µs", "16.8 ms", "1 s", "100 s", "1.2 h"];
+        assert_eq!(times.map(|nanos| in_words(Duration::from_nanos(nanos))), words);
     }
 }

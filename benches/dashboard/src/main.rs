@@ -1,4 +1,4 @@
-//! A live view of the timing wheel: occupied slots, the hands, what fires and how late, under a load that keys change.
+//! A live view of a timer: what waits, what fires and how late, under a load that keys change.
 //!
 //! ```text
 //! cargo run --release --manifest-path benches/Cargo.toml -p dashboard
@@ -7,7 +7,6 @@
 
 mod frame;
 mod lateness;
-mod levels;
 mod load;
 mod readings;
 mod svg;
@@ -29,7 +28,7 @@ const FRAME: Duration = Duration::from_millis(50);
 /// Fewer frames keep the picture small.
 const PICTURE_FRAME: Duration = Duration::from_millis(200);
 
-/// Shows hairspring's timing wheel at work, in the terminal. The keys are on the screen.
+/// Shows a timer of hairspring at work, in the terminal. The keys are on the screen.
 #[derive(Debug, Parser)]
 struct Options {
     /// End after this many seconds
@@ -60,7 +59,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Draws what the terminal would show, after a second in which the wheel fills.
+/// Draws what the terminal would show, after a second in which the timer fills.
 fn draw(view: &mut View, length: Duration, path: &Path) -> Result<(), Box<dyn Error>> {
     let mut frames = Vec::new();
     let start = Instant::now() + Duration::from_secs(1);

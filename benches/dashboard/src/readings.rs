@@ -7,8 +7,6 @@ use hairspring::timer::Metrics;
 
 /// How far back the dashboard looks.
 pub(crate) const WINDOW: Duration = Duration::from_secs(5);
-/// How long an emptied slot is shown.
-const MEMORY: Duration = Duration::from_millis(400);
 
 /// The metrics as they were read, the latest last.
 pub(crate) struct Readings(VecDeque<(Instant, Metrics)>);
@@ -41,11 +39,5 @@ impl Readings {
             ("cascaded", Metrics::cascaded),
         ];
         counts.map(|(name, count)| (name, ((count(now) - count(before)) as f64 / seconds).round() as u64))
-    }
-
-    /// The slots of a level that are occupied, or were a moment ago.
-    pub(crate) fn lately_occupied(&self, level: usize) -> u64 {
-        let lately = self.0.iter().filter(|(at, _)| at.elapsed() <= MEMORY);
-        lately.fold(0, |slots, (_, metrics)| slots | metrics.occupancy()[level])
     }
 }

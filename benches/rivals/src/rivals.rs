@@ -198,7 +198,7 @@ impl Rival for BareWheel {
     fn arm(&mut self, duration: Duration, _cx: &mut Context<'_>) -> Self::Armed {
         // Not `as_nanos`, which has 128 bits.
         let nanos = duration.as_secs() * 1_000_000_000 + u64::from(duration.subsec_nanos());
-        self.0.insert(hairspring::wheel::Tick(nanos), nanos)
+        self.0.insert(nanos.into(), nanos)
     }
 
     #[inline]

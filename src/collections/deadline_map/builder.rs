@@ -148,7 +148,7 @@ impl<K, V, S> Builder<K, V, S> {
         self
     }
 
-    /// Names the map in its errors, its `Debug` output and exported metrics. Names need not be unique.
+    /// Names the map in its errors and its `Debug` output. Names need not be unique.
     ///
     /// # Examples
     ///

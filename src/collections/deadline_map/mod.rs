@@ -292,12 +292,12 @@ impl<K, V, S> DeadlineMap<K, V, S> {
     }
 
     #[cfg(feature = "metrics")]
-    pub(crate) fn reader(&self) -> (Option<&'static str>, impl Fn() -> Published + Send + Sync + use<K, V, S> + 'static)
+    pub(crate) fn reader(&self) -> impl Fn() -> Published + Send + Sync + use<K, V, S> + 'static
     where
         K: Send + 'static,
         V: Send + 'static,
     {
-        (self.shared.name, self.shared.reader())
+        self.shared.reader()
     }
 
     /// Drops all entries, expired ones included, and frees their memory.

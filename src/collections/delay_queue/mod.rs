@@ -50,9 +50,9 @@
 mod entry;
 mod poll;
 
+use std::fmt;
 use std::task::Waker;
 use std::time::Duration;
-use std::{fmt, vec};
 
 pub use super::Metrics;
 #[cfg(feature = "metrics")]
@@ -479,8 +479,8 @@ impl<T> DelayQueue<T> {
     /// Removes all entries, due or not, and returns them in the order in which they would have come out. Use this to
     /// stop early and still handle the remaining entries.
     ///
-    /// The queue is empty when this returns, and you can refill it while you iterate. Dropping the iterator drops the
-    /// entries left in it.
+    /// The queue is empty when this returns, and you can refill it while you iterate. The iterator knows its length and
+    /// can be read from both ends. Dropping it drops the entries left in it.
     ///
     /// # Examples
     ///
@@ -494,7 +494,7 @@ impl<T> DelayQueue<T> {
     /// }
     /// assert!(queue.is_empty());
     /// ```
-    pub fn drain(&mut self) -> vec::IntoIter<Expired<T>> {
+    pub fn drain(&mut self) -> impl DoubleEndedIterator<Item = Expired<T>> + ExactSizeIterator + use<T> {
         let mut entries = Vec::with_capacity(self.len());
         self.wheel.empty_into(|key, deadline, data| entries.push(Expired { data, deadline, key: Key(key) }));
         if !entries.is_empty() {

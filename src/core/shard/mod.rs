@@ -262,9 +262,6 @@ impl Shard {
         sum.cascaded += state.wheel.cascaded() - state.cascaded_before;
         sum.pending += state.wheel.len() as u64;
         sum.lateness.add(&state.lateness);
-        for (sum, slots) in sum.occupancy.iter_mut().zip(state.wheel.occupancy()) {
-            *sum |= slots;
-        }
     }
 
     /// Refuses further entries, wakes the remaining ones, and returns their number.

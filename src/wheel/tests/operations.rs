@@ -14,7 +14,7 @@ fn the_invariants_hold_after_every_operation() {
         let near = [0, 1 << 12, 1 << 30, 1 << 36, 1 << 42, 1 << 60, u64::MAX][(seed % 7) as usize];
         let reach = [7, 10, 14, 20, 38, 60][(seed % 6) as usize];
         let mut wheel = Wheel::starting_at(Tick(near.saturating_sub(below(200))));
-        let mut keys = Vec::new();
+        let (mut keys, mut armed) = (Vec::new(), 0);
         for _ in 0..150 {
             let (elapsed, any) = (wheel.elapsed(), usize::try_from(below(1_000)).unwrap() % keys.len().max(1));
             let distance = (below(1 << 32) << 32 | below(1 << 32)) >> (64 - 1 - below(reach));
@@ -35,6 +35,19 @@ fn the_invariants_hold_after_every_operation() {
                 _ => wheel = wheel.clone(),
             }
             wheel.check();
+            armed += 64;
+            assert!(wheel.cascaded() <= 10 * armed, "an entry moves down at most once per level");
+            assert_eq!(wheel.first(), first_out(wheel.clone()));
+        }
+    }
+}
+
+fn first_out(mut wheel: Wheel<u64>) -> Option<Key> {
+    loop {
+        match wheel.step(Tick::MAX) {
+            Step::Fired { key, .. } => return Some(key),
+            Step::Cascaded => {}
+            Step::Done => return None,
         }
     }
 }

@@ -268,7 +268,12 @@ impl Pair {
     fn compare(&self) {
         let count = self.model.len();
         assert_eq!((self.queue.len(), self.queue.is_empty()), (count, count == 0), "the number of entries");
-        assert_eq!(self.queue.peek().is_some(), count > 0, "the first entry");
+        let (peeked, first) = (self.queue.peek(), self.model.first_key_value());
+        assert_eq!(peeked.is_some(), first.is_some(), "the first entry");
+        assert!(
+            first.is_none_or(|((is_ordered, ..), entry)| !is_ordered || peeked == Some(entry.key)),
+            "the first entry"
+        );
         assert!(self.queue.capacity() >= count, "the capacity is less than the number of entries");
         let Some((told, poller, before)) = self.last.filter(|(told, ..)| *told != Answer::Some) else { return };
         let (answer, woken) = (self.answer(), self.woken());

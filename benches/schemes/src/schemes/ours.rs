@@ -1,7 +1,7 @@
 //! The crate's own wheel: scheme 7, except that bitmaps make empty slots free, keys detect stale handles, deadlines span
 //! all of `u64`, timers of one tick fire in the order of insertion, and work can be interrupted.
 
-use hairspring::wheel::{Key, Step, Tick, Ticks, Wheel};
+use hairspring::wheel::{Key, Step, Ticks, Wheel};
 
 use super::Scheme;
 
@@ -10,7 +10,7 @@ impl Scheme for Wheel<u32> {
     type Handle = Key;
 
     fn start(&mut self, interval: u32, id: u32) -> Key {
-        self.insert(self.elapsed() + Ticks(interval.into()), id)
+        self.insert(self.elapsed() + Ticks::from(interval.into()), id)
     }
 
     fn stop(&mut self, handle: Key) {
@@ -18,7 +18,7 @@ impl Scheme for Wheel<u32> {
     }
 
     fn per_tick(&mut self, fired: &mut impl FnMut(u32)) {
-        let now = Tick(self.elapsed().0 + 1);
+        let now = self.elapsed() + Ticks::from(1);
         loop {
             match self.step(now) {
                 Step::Fired { value, .. } => fired(value),

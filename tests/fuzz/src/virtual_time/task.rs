@@ -391,7 +391,7 @@ impl Task {
         model.begin_move(None, false);
         match &model.clock {
             Clock::OfTheRuntime => resume(),
-            Clock::Manual(clock, _) => clock.rate(1_000.0),
+            Clock::Manual(clock, _) => _ = clock.rate(1_000.0),
         }
         if sleeps {
             self.sleeps(real).await;
@@ -400,7 +400,7 @@ impl Task {
         }
         match &model.clock {
             Clock::OfTheRuntime => pause(),
-            Clock::Manual(clock, _) => clock.rate(0.0),
+            Clock::Manual(clock, _) => _ = clock.rate(0.0),
         }
         model.end_move();
         self.sees_at_least(self.at, "a run");

@@ -42,10 +42,10 @@ fn main() -> Result<()> {
     wait_for("hairspring_entries_inserted_total > 100")?;
     // The counts of the stuck runtime no longer change, so they must balance.
     wait_for(
-        r#"hairspring_registered_total{timer="stuck"} - hairspring_fired_total - hairspring_cancelled_total
-            - hairspring_pending == 0"#,
+        r#"hairspring_timers_registered_total{name="stuck"} - hairspring_timers_fired_total
+            - hairspring_timers_cancelled_total - hairspring_timers_pending == 0"#,
     )?;
-    wait_for(r#"count({__name__=~"hairspring_.*", timer="main"}) == 27"#)?;
+    wait_for(r#"count({__name__=~"hairspring_.*", name="main"}) == 27"#)?;
     let expected = [
         ("On time", "<= 1"),
         ("Quantile", "> 0"),
@@ -69,11 +69,11 @@ fn main() -> Result<()> {
 /// Timeouts that never expire, 50 sleeps that keep waiting, and sessions: 100 that stay, and others that expire.
 async fn work() {
     tokio::spawn(Timer::current().reporter("main").run(REPORTS));
-    let (sessions, mut expirations) = DeadlineMap::builder().name("sessions").build().expect("the defaults");
+    let (sessions, mut expirations) = DeadlineMap::new();
     for session in 0..100 {
         sessions.insert(session, (), 10 * HUNG);
     }
-    tokio::spawn(sessions.reporter("").run(REPORTS));
+    tokio::spawn(sessions.reporter("sessions").run(REPORTS));
     tokio::spawn(async move { while expirations.recv().await.is_some() {} });
     for _ in 0..50 {
         tokio::spawn(sleep(10 * HUNG));
@@ -104,7 +104,7 @@ fn wait_for(query: &str) -> Result<String> {
     let start = Instant::now();
     while start.elapsed() < HUNG {
         let answer = Command::new("promtool").args(["query", "instant", "http://127.0.0.1:9465", query]).output()?;
-        // A line for each series, such as `{timer="main"} => 50 @[1700000000]`.
+        // A line for each series, such as `{name="main"} => 50 @[1700000000]`.
         let answer = String::from_utf8(answer.stdout)?;
         if let [_, value] = answer.trim().split(" => ").collect::<Vec<_>>()[..] {
             return Ok(value.split(' ').take(1).collect());

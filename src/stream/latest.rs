@@ -1,0 +1,288 @@
+//! [`Debounce`] yields the last item before each silence, and [`ThrottleLatest`] the latest of each period.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use futures_core::Stream;
+use pin_project::pin_project;
+use tokio::task::coop;
+
+use super::AT_ONCE;
+use super::fuse::{Fuse, inner_stream};
+use crate::clock;
+use crate::future::{LazySleep, Sleep};
+use crate::timer::Timer;
+use crate::wheel::Tick;
+
+/// Holds the latest item of a stream back.
+#[derive(Debug)]
+#[pin_project]
+struct Latest<S, T> {
+    #[pin]
+    stream: Fuse<S>,
+    limit: LazySleep,
+    /// How long the stream has to be silent before the item is yielded, or `Duration::MAX`.
+    quiet: Duration,
+    /// The tick until which the item in `last` may be held back.
+    until: Tick,
+    /// The latest item that was not yet yielded.
+    last: Option<T>,
+}
+
+impl<S: Stream> Latest<S, S::Item> {
+    fn new(stream: S, limit: Sleep, quiet: Duration) -> Self {
+        Latest { stream: Fuse::new(stream), limit: LazySleep::new(limit), quiet, until: Tick::MAX, last: None }
+    }
+
+    /// Takes the ready items, and returns the latest if it may be held back no longer. `hold` decides about an item
+    /// while no other is held: until when it may be held back, or `None` to yield it now.
+    fn poll_latest(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        waits_at_the_end: bool,
+        mut hold: impl FnMut(Tick) -> Option<Tick>,
+    ) -> Poll<Option<S::Item>> {
+        let mut this = self.project();
+        let mut taken = 0;
+        while taken < AT_ONCE {
+            match this.stream.as_mut().poll_next(cx) {
+                Poll::Ready(Some(item)) => {
+                    if this.last.is_none() {
+                        let Some(until) = hold(this.limit.now()) else { return Poll::Ready(Some(item)) };
+                        *this.until = until;
+                    }
+                    *this.last = Some(item);
+                    taken += 1;
+                }
+                Poll::Ready(None) if !waits_at_the_end || this.last.is_none() => {
+                    return Poll::Ready(this.last.take());
+                }
+                Poll::Pending if this.last.is_none() => return Poll::Pending,
+                Poll::Ready(None) | Poll::Pending => break,
+            }
+        }
+        if taken > 0 {
+            this.limit.end_at(clock::later(this.limit.now(), *this.quiet).min(*this.until));
+        }
+        // While items are ready, the sleep is not registered. With a resolution, its timer may end it later than this.
+        let may_be_due = taken < AT_ONCE || this.limit.has_come(*this.until);
+        if !may_be_due || this.limit.poll_or_panic(cx).is_pending() {
+            if taken == AT_ONCE {
+                cx.waker().wake_by_ref();
+            }
+            return Poll::Pending;
+        }
+        ready!(coop::poll_proceed(cx)).made_progress();
+        Poll::Ready(this.last.take())
+    }
+
+    /// Waits on `timer` from now on. An item that is held may be held back for `longest` more.
+    #[track_caller]
+    fn wait_on(&mut self, timer: &Timer, longest: Duration) {
+        let now = timer.now_tick();
+        self.until = clock::later(now, longest);
+        let end = clock::later(now, self.quiet).min(self.until);
+        self.limit = LazySleep::new(timer.sleep_until(clock::instant_of(end)));
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let begun = usize::from(self.last.is_some());
+        let (lower, upper) = self.stream.size_hint();
+        (lower.saturating_add(begun).min(1), upper.and_then(|upper| upper.checked_add(begun)))
+    }
+}
+
+/// The stream that [`StreamExt::debounce`](super::StreamExt::debounce) returns.
+///
+/// # Examples
+///
+/// ```
+/// use futures::StreamExt as _;
+/// use hairspring::stream::Debounce;
+/// use hairspring::{Duration, StreamExt};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let mut items: Debounce<_> = futures::stream::iter([1, 2]).debounce(Duration::from_secs(3600));
+/// assert_eq!((items.next().await, items.next().await), (Some(2), None), "the stream has ended");
+/// # }
+/// ```
+#[must_use = "streams do nothing unless polled"]
+#[derive(Debug)]
+#[pin_project]
+pub struct Debounce<S: Stream> {
+    #[pin]
+    latest: Latest<S, S::Item>,
+    /// How long items may be held back, or `Duration::MAX`.
+    longest: Duration,
+}
+
+impl<S: Stream> Debounce<S> {
+    pub(super) fn new(stream: S, limit: Sleep, quiet: Duration) -> Self {
+        Debounce { latest: Latest::new(stream, limit, quiet), longest: Duration::MAX }
+    }
+
+    /// Waits on `timer`, which the stream then keeps alive. If an item is held back, the silence and the
+    /// [longest wait](Debounce::max_wait) count again, from this call.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the timer has a [capacity](crate::timer::Builder::capacity). Polling panics if it has to wait and the
+    /// timer was shut down.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use futures::StreamExt as _;
+    /// # use hairspring::{Duration, StreamExt, Timer};
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let timer = Timer::builder().build().unwrap();
+    /// let typed = futures::stream::iter(["h", "he"]).chain(futures::stream::pending());
+    /// let mut searches = typed.debounce(Duration::from_millis(300)).with_timer(&timer);
+    /// assert_eq!(searches.next().await, Some("he"));
+    /// assert_eq!(timer.metrics().fired(), 1);
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn with_timer(mut self, timer: &Timer) -> Self {
+        self.latest.wait_on(timer.unlimited("Debounce"), self.longest);
+        self
+    }
+
+    /// Limits how long items are held back: when `longest` has passed since the first of them, the last is yielded,
+    /// even if the stream is never silent. lodash calls this `maxWait`.
+    ///
+    /// The time is checked when no item is ready, and after every 128 ready items. With zero, the stream yields the
+    /// last item at each of these checks.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use futures::StreamExt as _;
+    /// # use hairspring::{Duration, Instant, StreamExt, interval};
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let start = Instant::now();
+    /// let changes = interval(Duration::from_millis(100)).enumerate().map(|(number, _)| number);
+    /// let mut saves = changes.debounce(Duration::from_millis(300)).max_wait(Duration::from_secs(2));
+    /// assert_eq!(saves.next().await, Some(20));
+    /// assert_eq!(start.elapsed(), Duration::from_secs(2));
+    /// # }
+    /// ```
+    #[doc(alias = "maxWait")]
+    pub fn max_wait(self, longest: Duration) -> Self {
+        Debounce { longest, ..self }
+    }
+}
+
+inner_stream!(
+    Debounce<S: Stream>,
+    latest.stream.inner,
+    "debounce(Duration::from_secs(1))",
+    "Drops the item that is held back, if any."
+);
+
+impl<S: Stream> Stream for Debounce<S> {
+    type Item = S::Item;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<S::Item>> {
+        let this = self.project();
+        let longest = *this.longest;
+        this.latest.poll_latest(cx, false, |now| Some(clock::later(now, longest)))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.latest.size_hint()
+    }
+}
+
+/// The stream that [`StreamExt::throttle_latest`](super::StreamExt::throttle_latest) returns.
+///
+/// # Examples
+///
+/// ```
+/// use futures::StreamExt as _;
+/// use hairspring::stream::ThrottleLatest;
+/// use hairspring::{Duration, StreamExt};
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// let mut items: ThrottleLatest<_> = futures::stream::iter([1, 2, 3]).throttle_latest(Duration::from_secs(1));
+/// assert_eq!((items.next().await, items.next().await, items.next().await), (Some(1), Some(3), None));
+/// # }
+/// ```
+#[must_use = "streams do nothing unless polled"]
+#[derive(Debug)]
+#[pin_project]
+pub struct ThrottleLatest<S: Stream> {
+    #[pin]
+    latest: Latest<S, S::Item>,
+    period: Duration,
+    /// When the next item may be yielded, or `None` before the first.
+    not_before: Option<Tick>,
+}
+
+impl<S: Stream> ThrottleLatest<S> {
+    pub(super) fn new(stream: S, limit: Sleep, period: Duration) -> Self {
+        // Only the period ends the wait.
+        ThrottleLatest { latest: Latest::new(stream, limit, Duration::MAX), period, not_before: None }
+    }
+
+    /// Waits on `timer`, which the stream then keeps alive. If a period has begun, it begins again with this call.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the timer has a [capacity](crate::timer::Builder::capacity). Polling panics if it has to wait and the
+    /// timer was shut down.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use futures::StreamExt as _;
+    /// # use hairspring::{Duration, StreamExt, Timer};
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let timer = Timer::builder().build().unwrap();
+    /// let percent = futures::stream::iter(0..=100).throttle_latest(Duration::from_secs(1)).with_timer(&timer);
+    /// assert_eq!(percent.collect::<Vec<_>>().await, [0, 100]);
+    /// assert_eq!(timer.metrics().fired(), 1);
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn with_timer(mut self, timer: &Timer) -> Self {
+        self.latest.wait_on(timer.unlimited("ThrottleLatest"), self.period);
+        self.not_before = self.not_before.map(|_| self.latest.until);
+        self
+    }
+}
+
+inner_stream!(
+    ThrottleLatest<S: Stream>,
+    latest.stream.inner,
+    "throttle_latest(Duration::from_secs(1))",
+    "Drops the item that is held back, if any."
+);
+
+impl<S: Stream> Stream for ThrottleLatest<S> {
+    type Item = S::Item;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<S::Item>> {
+        let mut this = self.project();
+        let (period, not_before) = (*this.period, this.not_before);
+        let held = ready!(this.latest.as_mut().poll_latest(cx, true, |now| match *not_before {
+            // The first item.
+            None if !period.is_zero() => None,
+            not_before => Some(now.max(not_before.unwrap_or_default())),
+        }));
+        if held.is_some() {
+            *not_before = Some(clock::later(this.latest.limit.now(), period));
+        }
+        Poll::Ready(held)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.latest.size_hint()
+    }
+}

@@ -1,0 +1,98 @@
+//! [`Throttle`]: keeps items apart.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use futures_core::Stream;
+use pin_project::pin_project;
+
+use super::fuse::inner_stream;
+use crate::clock;
+use crate::future::Sleep;
+use crate::timer::Timer;
+
+/// The stream that [`StreamExt::throttle`](super::StreamExt::throttle) returns.
+///
+/// # Examples
+///
+/// ```
+/// use futures::StreamExt as _;
+/// use hairspring::stream::Throttle;
+/// use hairspring::{Duration, StreamExt};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let mut items: Throttle<_> = futures::stream::iter([1, 2]).throttle(Duration::from_secs(3600));
+/// assert_eq!(items.next().await, Some(1));
+/// assert_eq!(items.into_inner().next().await, Some(2));
+/// # }
+/// ```
+#[must_use = "streams do nothing unless polled"]
+#[derive(Debug)]
+#[pin_project]
+pub struct Throttle<S> {
+    #[pin]
+    stream: S,
+    delay: Sleep,
+    duration: Duration,
+    /// Whether the next item has to wait for the delay.
+    waits: bool,
+}
+
+impl<S> Throttle<S> {
+    pub(super) fn new(stream: S, delay: Sleep, duration: Duration) -> Self {
+        Throttle { stream, delay, duration, waits: false }
+    }
+
+    /// Waits on `timer`, which the stream then keeps alive. If the next item has to wait, its whole time counts again,
+    /// from this call.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the timer has a [capacity](crate::timer::Builder::capacity). Polling panics if it has to wait and the
+    /// timer was shut down.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use futures::StreamExt as _;
+    /// # use hairspring::{Duration, StreamExt, Timer};
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let timer = Timer::builder().build().unwrap();
+    /// let items = futures::stream::iter([1, 2]).throttle(Duration::from_secs(1)).with_timer(&timer);
+    /// assert_eq!(items.take(2).collect::<Vec<_>>().await, [1, 2]);
+    /// assert_eq!(timer.metrics().fired(), 1);
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn with_timer(self, timer: &Timer) -> Self {
+        Throttle { delay: timer.unlimited("Throttle").sleep(self.duration), ..self }
+    }
+}
+
+inner_stream!(Throttle<S>, stream, "throttle(Duration::from_secs(1))", "No item is lost: this holds none.");
+
+impl<S: Stream> Stream for Throttle<S> {
+    type Item = S::Item;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<S::Item>> {
+        let this = self.project();
+        if *this.waits {
+            ready!(Pin::new(&mut *this.delay).poll(cx));
+            *this.waits = false;
+        }
+        let item = ready!(this.stream.poll_next(cx));
+        if item.is_some() && !this.duration.is_zero() {
+            this.delay.reset_idle(clock::later(this.delay.now(), *this.duration));
+            *this.waits = true;
+        }
+        Poll::Ready(item)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.stream.size_hint()
+    }
+}
