@@ -73,7 +73,7 @@
 mod clock;
 mod collections;
 mod core;
-pub mod deadline;
+mod deadline;
 /// The errors of this crate. Modules that return one re-export it.
 ///
 /// All are `Clone`, `PartialEq`, `Eq`, `Send` and `Sync`. All but [`TryInsertError`] and [`GrpcTimeoutError`] convert
@@ -128,7 +128,9 @@ pub mod wheel;
 pub use std::time::Duration;
 
 pub use crate::clock::Instant;
-pub use crate::collections::deadline_map::{self, DeadlineMap, Expirations};
+pub use crate::collections::deadline_map;
+pub use crate::collections::deadline_map::expirations::Expirations;
+pub use crate::collections::deadline_map::map::DeadlineMap;
 // tokio-util has `DelayQueue` at both paths, too.
 pub use crate::collections::delay_queue::{self, DelayQueue};
 pub use crate::deadline::{Deadline, DeadlineExceeded};
@@ -140,13 +142,13 @@ pub use crate::future::{
 pub use crate::integration::hyper;
 #[cfg(feature = "tower")]
 pub use crate::integration::tower;
-pub use crate::stream::StreamExt;
+pub use crate::stream::ext::StreamExt;
 #[cfg(feature = "test-util")]
 pub use crate::test_util::{
     pause::{pause, resume},
     settle::advance,
 };
-pub use crate::timer::Timer;
+pub use crate::timer::handle::Timer;
 // `Elapsed` has a second path: tokio has it in `error`, and it is the one error of most programs.
 pub use crate::util::error::Elapsed;
 

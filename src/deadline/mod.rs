@@ -1,20 +1,4 @@
 //! [`Deadline`], a time budget to pass from call to call.
-//!
-//! # Examples
-//!
-//! ```
-//! use hairspring::{Deadline, DeadlineExceeded, Duration};
-//!
-//! async fn look_up(deadline: Deadline) -> Result<u8, DeadlineExceeded> {
-//!     deadline.min(Deadline::after(Duration::from_secs(1)).named("cache")).limit(async { 7 }).await
-//! }
-//!
-//! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() {
-//! let request = Deadline::after(Duration::from_secs(5)).named("request");
-//! assert_eq!(look_up(request).await, Ok(7));
-//! # }
-//! ```
 
 pub(crate) mod delay;
 
@@ -57,6 +41,20 @@ use delay::DeadlineSleep;
 /// `now`, `250ms ago` or `never`. It is safe to send to a client; only `Debug` shows the line.
 ///
 /// # Examples
+///
+/// ```
+/// use hairspring::{Deadline, DeadlineExceeded, Duration};
+///
+/// async fn look_up(deadline: Deadline) -> Result<u8, DeadlineExceeded> {
+///     deadline.min(Deadline::after(Duration::from_secs(1)).named("cache")).limit(async { 7 }).await
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let request = Deadline::after(Duration::from_secs(5)).named("request");
+/// assert_eq!(look_up(request).await, Ok(7));
+/// # }
+/// ```
 ///
 /// ```
 /// use hairspring::{Deadline, Duration, timeout_at};

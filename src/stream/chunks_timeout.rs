@@ -18,7 +18,7 @@ use crate::timer::Timer;
 /// The maximum number of items to reserve room for.
 const MAX_PREALLOCATED: usize = 1024;
 
-/// The stream that [`StreamExt::chunks_timeout`](super::StreamExt::chunks_timeout) returns.
+/// The stream that [`StreamExt::chunks_timeout`](crate::StreamExt::chunks_timeout) returns.
 ///
 /// # Examples
 ///

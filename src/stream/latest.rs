@@ -93,7 +93,7 @@ impl<S: Stream> Latest<S, S::Item> {
     }
 }
 
-/// The stream that [`StreamExt::debounce`](super::StreamExt::debounce) returns.
+/// The stream that [`StreamExt::debounce`](crate::StreamExt::debounce) returns.
 ///
 /// # Examples
 ///
@@ -198,7 +198,7 @@ impl<S: Stream> Stream for Debounce<S> {
     }
 }
 
-/// The stream that [`StreamExt::throttle_latest`](super::StreamExt::throttle_latest) returns.
+/// The stream that [`StreamExt::throttle_latest`](crate::StreamExt::throttle_latest) returns.
 ///
 /// # Examples
 ///

@@ -13,7 +13,7 @@ use crate::clock;
 use crate::future::Sleep;
 use crate::timer::Timer;
 
-/// The stream that [`StreamExt::throttle`](super::StreamExt::throttle) returns.
+/// The stream that [`StreamExt::throttle`](crate::StreamExt::throttle) returns.
 ///
 /// # Examples
 ///

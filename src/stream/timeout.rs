@@ -13,7 +13,7 @@ use crate::future::{Interval, LazySleep, Sleep};
 use crate::timer::Timer;
 use crate::util::error::Elapsed;
 
-/// The stream that [`StreamExt::timeout`](super::StreamExt::timeout) returns.
+/// The stream that [`StreamExt::timeout`](crate::StreamExt::timeout) returns.
 ///
 /// # Examples
 ///
@@ -102,7 +102,7 @@ impl<S: Stream> Stream for Timeout<S> {
     }
 }
 
-/// The stream that [`StreamExt::timeout_repeating`](super::StreamExt::timeout_repeating) returns. To choose the timer, pass an
+/// The stream that [`StreamExt::timeout_repeating`](crate::StreamExt::timeout_repeating) returns. To choose the timer, pass an
 /// interval of [`Timer::interval`](crate::Timer::interval) or [`Timer::interval_at`](crate::Timer::interval_at).
 ///
 /// # Examples

@@ -5,9 +5,7 @@ use std::io;
 use std::task::Poll;
 
 use crate::common::{HOUR, poll};
-use hairspring::error::{
-    BuildError, DeadlineExceeded, Elapsed, Error, GrpcTimeoutError, LimitExceeded, TryInsertError,
-};
+use hairspring::error::{BuildError, DeadlineExceeded, Elapsed, Error, LimitExceeded, TryInsertError};
 use hairspring::{Deadline, Duration, Timer};
 
 #[test]
@@ -53,7 +51,6 @@ fn modules_re_export_the_errors_that_they_return() {
     same::<BuildError>(|_: hairspring::timer::BuildError| (), |_: hairspring::deadline_map::BuildError| ());
     same::<TryInsertError<u8, u8>>(|_: hairspring::deadline_map::TryInsertError<u8, u8>| (), |_| ());
     same::<LimitExceeded>(|_: hairspring::io::LimitExceeded| (), |_| ());
-    same::<GrpcTimeoutError>(|_: hairspring::deadline::GrpcTimeoutError| (), |_| ());
     same::<DeadlineExceeded>(|_: hairspring::DeadlineExceeded| (), |_| ());
     let exceeded = DeadlineExceeded::new(Deadline::NEVER);
     assert_eq!(Elapsed::from(exceeded), Elapsed::new());

@@ -7,10 +7,9 @@ use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::time::SystemTime;
 
 use crate::common::{HOUR, ms, poll, settle};
-use hairspring::deadline::GrpcTimeoutError;
 use hairspring::deadline_map::{self, TryInsertError};
 use hairspring::delay_queue::{self, Expired};
-use hairspring::error::{Elapsed, Error};
+use hairspring::error::{Elapsed, Error, GrpcTimeoutError};
 use hairspring::io::{Limit, LimitExceeded, TimeoutStream};
 use hairspring::stream::{self, ChunksTimeout, Debounce, IntervalStream, Throttle, ThrottleLatest, TimeoutRepeating};
 use hairspring::timer::{Alarm, BuildError, Builder, Driver, Lateness, Metrics};

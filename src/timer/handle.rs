@@ -1,0 +1,490 @@
+//! [`Timer`], the handle to a timer, and [`Metrics`], its counts.
+
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use crate::clock::{self, Instant};
+use crate::core::lease::{Owner, TimerLease};
+use crate::core::registry;
+use crate::core::statistics::Snapshot;
+use crate::util::error::Error;
+use crate::wheel::Tick;
+
+use super::{Builder, Lateness};
+
+/// A handle to a timer. Functions such as [`sleep`](crate::sleep()) need none: they find their timer themselves.
+///
+/// Each runtime has a default timer, which is created when it is first needed and ends with the runtime. The process
+/// has one for use outside runtimes. [`Timer::builder`] builds more. Those end when they are [shut
+/// down](Timer::shutdown), or when no handle is left and nothing waits on them: a sleep, a queue or any other future
+/// keeps its timer alive. Cloning a handle is cheap. Two handles are equal if they lead to the same timer.
+///
+/// # Examples
+///
+/// ```
+/// use hairspring::{Duration, Timer};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let timer = Timer::current();
+/// timer.sleep(Duration::from_millis(2)).await;
+/// assert!(timer.timeout(Duration::from_millis(2), std::future::pending::<()>()).await.is_err());
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Timer {
+    pub(crate) lease: TimerLease,
+    pub(crate) owner: Arc<Owner>,
+}
+
+impl Timer {
+    /// The first handle to a timer that was built.
+    pub(super) fn built(timer: TimerLease) -> Timer {
+        Timer::of(Owner::new(timer, false))
+    }
+
+    fn of(owner: Arc<Owner>) -> Timer {
+        Timer { lease: owner.timer(), owner }
+    }
+
+    /// Returns a builder for a timer with custom settings.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let (timer, _driver) = hairspring::Timer::builder().shards(1).build_with_driver().unwrap();
+    /// # let _ = timer;
+    /// ```
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// Returns the timer that sleeps use here: the current runtime's, or the process's own timer outside a runtime and
+    /// on a runtime that has been shut down.
+    ///
+    /// # Panics
+    ///
+    /// Panics if this creates the process's first timer and the system refuses to start a thread.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hairspring::Timer;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let timer = Timer::current();
+    /// assert_eq!(timer, Timer::current(), "a runtime has one");
+    /// let outside = std::thread::spawn(Timer::current).join().unwrap();
+    /// assert_ne!(timer, outside);
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn current() -> Timer {
+        Timer::try_current().unwrap_or_else(|_| Timer::of(registry::global().clone()))
+    }
+
+    /// Returns the timer of the current runtime.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if there is no current tokio runtime, or if it has been shut down.
+    ///
+    /// # Panics
+    ///
+    /// Panics as [`current`](Timer::current) does.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// assert!(hairspring::Timer::try_current().is_err(), "there is no runtime here");
+    /// ```
+    pub fn try_current() -> Result<Timer, Error> {
+        registry::owner().map(Timer::of)
+    }
+
+    /// Returns the timer's [name](Builder::name), if it has one.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let (timer, _driver) = hairspring::Timer::builder().name("requests").build_with_driver().unwrap();
+    /// assert_eq!(timer.name(), Some("requests"));
+    /// ```
+    #[must_use]
+    pub fn name(&self) -> Option<&'static str> {
+        self.lease.name()
+    }
+
+    /// Returns the time on this timer's clock. After the timer has ended, this may be the current runtime's time.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let timer = hairspring::Timer::current();
+    /// assert!(timer.now() <= timer.now());
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn now(&self) -> Instant {
+        clock::instant_of(self.now_tick())
+    }
+
+    pub(crate) fn now_tick(&self) -> Tick {
+        self.lease.now()
+    }
+
+    /// Returns a snapshot of this timer's counts. Briefly locks each shard.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// assert_eq!(hairspring::Timer::current().metrics().pending(), 0);
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn metrics(&self) -> Metrics {
+        Metrics::of(self.lease)
+    }
+
+    /// Shuts down a timer that you built: wakes the sleeps that wait on it and refuses new ones. Returns how many were
+    /// waiting, or zero if the timer had already ended.
+    ///
+    /// After that, a sleep created from a handle to this timer panics if it is polled before its deadline, and a
+    /// [`TrySleep`](crate::TrySleep) returns an error. A sleep that used the timer because it was [installed](Builder::install)
+    /// continues on the runtime's next timer.
+    ///
+    /// On a default timer that was not built, this does nothing and returns zero, because any dependency of a program
+    /// can get a handle to it. To end such a timer before its runtime ends, [install](Builder::install) another: the
+    /// old one then ends once nothing waits on it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # use hairspring::{Duration, Timer};
+    /// let timer = Timer::builder().build().unwrap();
+    /// let mut sleep = timer.try_sleep(Duration::from_secs(60));
+    /// assert!(futures::poll!(&mut sleep).is_pending());
+    /// assert_eq!(timer.shutdown(), 1);
+    /// assert!(sleep.await.unwrap_err().is_shutdown());
+    /// # }
+    /// ```
+    #[allow(clippy::must_use_candidate)] // The count is optional information.
+    #[doc(alias = "close")]
+    pub fn shutdown(&self) -> usize {
+        if self.owner.is_implicit { 0 } else { self.lease.close().unwrap_or(0) }
+    }
+
+    /// Returns whether this timer has ended: by [`shutdown`](Timer::shutdown), with its runtime, or because its driver
+    /// was dropped. Nothing can wait on it any more. A timer that has ended never serves again.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let (timer, driver) = hairspring::Timer::builder().build_with_driver().unwrap();
+    /// assert!(!timer.is_shutdown());
+    /// drop(driver);
+    /// assert!(timer.is_shutdown());
+    /// ```
+    #[must_use]
+    #[doc(alias = "is_closed")]
+    pub fn is_shutdown(&self) -> bool {
+        !self.lease.serves()
+    }
+
+    /// This timer, for an item that cannot return an error while the timer is at capacity.
+    /// Panics if the timer has a capacity.
+    #[track_caller]
+    pub(crate) fn unlimited(&self, item: &str) -> &Timer {
+        if let Some(most) = self.lease.capacity() {
+            panic!("a `{item}` cannot return an error, and this timer has a capacity of {most}: use one without");
+        }
+        self
+    }
+}
+
+impl PartialEq for Timer {
+    fn eq(&self, other: &Timer) -> bool {
+        self.lease == other.lease
+    }
+}
+
+impl Eq for Timer {}
+
+impl Hash for Timer {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.lease.hash(state);
+    }
+}
+
+impl fmt::Debug for Timer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Timer");
+        if let Some(name) = self.name() {
+            shown.field("name", &name);
+        }
+        shown.field("shards", &self.lease.all().len()).field("is_shutdown", &self.is_shutdown()).finish_non_exhaustive()
+    }
+}
+
+/// A snapshot of a timer's counts, returned by [`Timer::metrics`](Timer::metrics).
+///
+/// In every snapshot `registered() == fired() + cancelled() + pending()`. Timers that a shutdown ended count as
+/// cancelled. A sleep that is ready at its first poll is never registered.
+///
+/// Shards are read one after the other. While other threads use the timer, a sum may therefore describe a state that
+/// never existed, such as more pending timers than the capacity.
+///
+/// The metrics stay readable as long as you have a handle to the timer, also after it has ended. Two snapshots are
+/// equal if all of their counts, the lateness and the next deadline are.
+///
+/// # Examples
+///
+/// ```
+/// use hairspring::{Duration, Timer, sleep};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// sleep(Duration::from_millis(1)).await;
+/// let metrics = Timer::current().metrics();
+/// assert_eq!(metrics.pending(), 0);
+/// assert_eq!(metrics.registered(), metrics.fired() + metrics.cancelled());
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Metrics {
+    snapshot: Box<Snapshot>,
+    turns: u64,
+    next: Tick,
+}
+
+impl Metrics {
+    pub(crate) fn of(timer: TimerLease) -> Self {
+        Metrics {
+            snapshot: Box::new(timer.snapshot()),
+            turns: timer.turn_count(),
+            next: if timer.serves() { timer.earliest() } else { Tick::MAX },
+        }
+    }
+
+    /// Returns how many timers are waiting. If this only grows, something registers timers and forgets them.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hairspring::{Duration, Timer};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let mut sleep = hairspring::sleep(Duration::from_secs(60));
+    /// assert_eq!(Timer::current().metrics().pending(), 0, "the first poll registers it");
+    /// assert!(futures::poll!(&mut sleep).is_pending());
+    /// assert_eq!(Timer::current().metrics().pending(), 1);
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn pending(&self) -> u64 {
+        self.snapshot.pending
+    }
+
+    /// Returns how many timers were registered. An interval counts once for each tick that has to wait. Resetting a
+    /// waiting sleep does not count.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hairspring::{Duration, Instant, Timer};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let mut sleep = hairspring::sleep(Duration::from_secs(60));
+    /// assert!(futures::poll!(&mut sleep).is_pending());
+    /// sleep.reset_at(Instant::now() + Duration::from_secs(90));
+    /// assert_eq!(Timer::current().metrics().registered(), 1);
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn registered(&self) -> u64 {
+        self.snapshot.registered
+    }
+
+    /// Returns how many timers have fired.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use hairspring::{Duration, Timer, sleep};
+    /// sleep(Duration::from_secs(60)).await; // the clock is paused
+    /// assert_eq!(Timer::current().metrics().fired(), 1);
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn fired(&self) -> u64 {
+        self.lateness().count()
+    }
+
+    /// Returns how many timers were cancelled: dropped, found past their deadline by a poll or a reset before they
+    /// fired, or shut down. A program that mostly uses timeouts cancels nearly all of its timers.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hairspring::{Duration, Timer};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let mut sleep = hairspring::sleep(Duration::from_secs(60));
+    /// assert!(futures::poll!(&mut sleep).is_pending());
+    /// drop(sleep);
+    /// assert_eq!(Timer::current().metrics().cancelled(), 1);
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn cancelled(&self) -> u64 {
+        self.registered() - self.fired() - self.pending()
+    }
+
+    /// Returns how often a registration was refused because the timer was [at capacity](Builder::capacity). A refused
+    /// sleep is counted nowhere else, and counts again if it is polled again.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # use hairspring::{Duration, Timer};
+    /// let timer = Timer::builder().capacity(1).build().unwrap();
+    /// let mut sleep = timer.try_sleep(Duration::from_secs(60));
+    /// assert!(futures::poll!(&mut sleep).is_pending());
+    /// assert!(timer.try_sleep(Duration::from_secs(60)).await.is_err());
+    /// assert_eq!((timer.metrics().registered(), timer.metrics().refused()), (1, 1));
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn refused(&self) -> u64 {
+        self.snapshot.refused
+    }
+
+    /// Returns how many timers may wait at a time, or `None` if there is [no limit](Builder::capacity).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let (timer, _driver) = hairspring::Timer::builder().capacity(1_000).build_with_driver().unwrap();
+    /// assert_eq!(timer.metrics().capacity(), Some(1_000));
+    /// ```
+    #[must_use]
+    pub fn capacity(&self) -> Option<usize> {
+        self.snapshot.capacity
+    }
+
+    /// Returns the number of turns. A turn checks for due timers, and may fire many or none.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use hairspring::{Duration, Timer, sleep};
+    /// sleep(Duration::from_secs(60)).await;
+    /// assert!(Timer::current().metrics().turns() > 0);
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn turns(&self) -> u64 {
+        self.turns
+    }
+
+    /// Returns how often waiting timers were moved within the wheels, in addition to firing. Timers that are registered
+    /// in deadline order, such as timers of one length, rarely move.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use hairspring::{Duration, Timer, sleep};
+    /// tokio::join!(sleep(Duration::from_secs(60)), sleep(Duration::from_secs(60)));
+    /// assert_eq!(Timer::current().metrics().cascaded(), 0);
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn cascaded(&self) -> u64 {
+        self.snapshot.cascaded
+    }
+
+    /// Returns how late timers fired. If the 99th percentile is several milliseconds, threads are waiting for a CPU, or
+    /// very many timers fire together.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// hairspring::sleep(hairspring::Duration::from_millis(1)).await;
+    /// let metrics = hairspring::Timer::current().metrics();
+    /// println!("99 in 100 fired within {:?}", metrics.lateness().quantile(0.99));
+    /// # }
+    /// ```
+    #[must_use]
+    #[doc(alias = "latency")]
+    pub fn lateness(&self) -> &Lateness {
+        &self.snapshot.lateness
+    }
+
+    /// Returns the earliest deadline, rounded up to the timer's resolution, or `None` if no timer waits.
+    ///
+    /// This is never later than the true value. It may be earlier if many timers near the earliest deadline were not
+    /// registered in deadline order, or if the earliest timer was cancelled.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// use hairspring::{Duration, Timer, sleep};
+    /// let mut sleep = sleep(Duration::from_secs(60));
+    /// assert!(futures::poll!(&mut sleep).is_pending());
+    /// assert_eq!(Timer::current().metrics().next_deadline(), Some(sleep.deadline()));
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Instant> {
+        (self.next < Tick::MAX && self.pending() > 0).then(|| clock::instant_of(self.next))
+    }
+}
+
+impl PartialEq for Metrics {
+    fn eq(&self, other: &Metrics) -> bool {
+        let of = |metrics: &Metrics| (metrics.turns, metrics.next_deadline());
+        self.snapshot == other.snapshot && of(self) == of(other)
+    }
+}
+
+impl Eq for Metrics {}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Metrics")
+            .field("pending", &self.pending())
+            .field("registered", &self.registered())
+            .field("fired", &self.fired())
+            .field("cancelled", &self.cancelled())
+            .field("refused", &self.refused())
+            .field("capacity", &self.capacity())
+            .field("turns", &self.turns())
+            .field("cascaded", &self.cascaded())
+            .field("lateness", self.lateness())
+            .field("next_deadline", &self.next_deadline())
+            .finish_non_exhaustive()
+    }
+}
