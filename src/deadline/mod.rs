@@ -1,4 +1,4 @@
-//! What comes with [`Deadline`], a time budget to pass from call to call.
+//! What comes with [`Deadline`](crate::Deadline), a time budget to pass from call to call.
 //!
 //! # Examples
 //!
@@ -16,8 +16,7 @@
 //! # }
 //! ```
 
+// `Deadline` and `DeadlineExceeded` are at the root only.
 pub(crate) mod budget;
 
-// `Deadline` and `DeadlineExceeded` are at the root only.
-pub(crate) use budget::{Deadline, DeadlineExceeded};
 pub use budget::{GrpcTimeoutError, Limited};

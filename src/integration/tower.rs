@@ -31,7 +31,7 @@ use tower_layer::Layer;
 use tower_service::Service;
 
 use crate::clock;
-use crate::deadline::{Deadline, DeadlineExceeded};
+use crate::deadline::budget::{Deadline, DeadlineExceeded};
 use crate::future::hooks::TimerKind;
 use crate::future::{self, Try, TrySleep, now_on, sleep_on};
 use crate::timer::Timer;
