@@ -31,7 +31,7 @@
 //! use hairspring::wheel::{Tick, Wheel};
 //!
 //! let start = Instant::now();
-//! let now = || Tick(start.elapsed().as_micros() as u64); // a tick is a microsecond
+//! let now = || Tick::from(start.elapsed().as_micros() as u64); // a tick is a microsecond
 //!
 //! let mut wheel = Wheel::new();
 //! wheel.insert(Tick::from(2_000), "second");
