@@ -10,7 +10,7 @@ impl Scheme for Wheel<u32> {
     type Handle = Key;
 
     fn start(&mut self, interval: u32, id: u32) -> Key {
-        self.insert(self.elapsed() + Ticks::from(interval.into()), id)
+        self.insert(self.elapsed() + Ticks::from(u64::from(interval)), id)
     }
 
     fn stop(&mut self, handle: Key) {
