@@ -86,7 +86,8 @@ fn small_collections_take_little_memory() {
         halves
     };
     let ((_limited, with), (_unlimited, without)) = (bytes(|| fill(limited())), bytes(|| fill(of_shards(1))));
-    assert!(with <= without + 1_024, "a maximum lifetime takes {} bytes", with - without);
+    // Eight bytes an entry would be 80,000. How many blocks of the wheel are in use depends on the time.
+    assert!(with <= without + 16_384, "a maximum lifetime takes {} bytes", with - without);
     drop(halves);
 
     let (wheel, empty) = bytes(|| Box::new(Wheel::<u64>::new()));

@@ -167,8 +167,8 @@ impl ClockTime for SystemTime {
 pub struct Instant(Reading);
 
 impl Instant {
-    /// Returns the current time. If a test has paused the current runtime's clock, the result follows that clock. It does
-    /// not follow the `ManualClock` of a timer, even if that timer is [installed](crate::timer::Builder::install).
+    /// Returns the current time. If a test has paused the current runtime's clock, the result follows that clock. It
+    /// does not follow the `ManualClock` of a timer, even if that timer is [installed](crate::timer::Builder::install).
     ///
     /// # Examples
     ///
@@ -194,6 +194,21 @@ impl Instant {
     #[must_use]
     pub fn duration_since(&self, earlier: Instant) -> Duration {
         self.0.since(earlier.0)
+    }
+
+    /// Returns the time from `earlier` to this instant, or zero if `earlier` is later, like
+    /// [`duration_since`](Self::duration_since).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hairspring::{Duration, boot};
+    /// let now = boot::Instant::now();
+    /// assert_eq!(now.saturating_duration_since(now + Duration::from_secs(1)), Duration::ZERO);
+    /// ```
+    #[must_use]
+    pub fn saturating_duration_since(&self, earlier: Instant) -> Duration {
+        self.duration_since(earlier)
     }
 
     /// Returns the time from `earlier` to this instant, or `None` if `earlier` is later.

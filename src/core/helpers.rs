@@ -6,7 +6,7 @@
 // Invariants
 // 1. Work begins as soon as it is sent, on an idle thread or a new one: work that blocks delays no other work, unless
 //    `MAX_THREADS` threads block.
-// 2. If the system refuses a thread, the sender does the work.
+// 2. If no thread can be started, the sender does the work.
 // 3. An idle thread ends after a while. A program that needs no helper thread has none.
 
 use std::collections::VecDeque;
@@ -60,7 +60,7 @@ impl Helpers {
             return;
         }
         let thread = std::thread::Builder::new().name("hairspring-helper".into());
-        // In a model, and if the system refuses the thread, the caller does the work.
+        // In a model, and if no thread can be started, the caller does the work.
         if MODELLED || thread.spawn(|| self.serve(|| false)).is_err() {
             self.lock().threads -= 1;
             self.work_off();

@@ -2,15 +2,15 @@
 //!
 //! The tasks wait on ordinary sleeps; this file knows neither deadlines nor time.
 //!
-//! While tasks wait, a thread watches the clocks. On Linux it sleeps on a `timerfd` that reports jumps. Where none does,
-//! or once the program has closed it, the thread compares the clocks once a second.
+//! While tasks wait, a thread watches the clocks. On Linux it sleeps on a `timerfd` that reports jumps. Where none
+//! does, or once the program has closed it, the thread compares the clocks once a second.
 //
 // Invariants
 // 1. A task that checks its clock after it began to listen is woken if a clock jumps after that check, unless `listen`
-//    said that the system refuses the thread.
+//    said that the thread cannot be started.
 // 2. The thread ends soon after no task waits any more, if its file is not closed, or else at the next jump.
-// 3. A waker is never woken, cloned or dropped under the lock, nor on the thread that watches, unless the system refuses
-//    a helper thread.
+// 3. A waker is never woken, cloned or dropped under the lock, nor on the thread that watches, unless no
+//    helper thread can be started.
 // 4. If jumps are reported, the file is armed before the thread starts and before it wakes tasks, and keeps a report
 //    until it is armed again: no jump is missed in between.
 
@@ -79,7 +79,7 @@ pub(crate) fn wake(is_meant: impl Fn(Option<runtime::Id>) -> bool) {
 }
 
 impl Jumps {
-    /// Starts the thread unless it runs. Returns `false` if the system refuses it.
+    /// Starts the thread unless it runs. Returns `false` if it cannot be started.
     fn start(&mut self) -> bool {
         // Without threads nothing notices jumps.
         if self.is_watched || MODELLED || !has_threads() {
@@ -133,7 +133,7 @@ pub(crate) struct JumpListener {
 
 impl JumpListener {
     /// Waits with the waker of the current poll. Check the clock after this. Returns `false` if jumps go unnoticed,
-    /// because the system refuses a thread.
+    /// because no thread can be started.
     pub(crate) fn listen(&mut self, waker: &Waker) -> bool {
         // A forked process continues its parent's numbers: an inherited listener is not mistaken for a new one.
         static NEXT: Counter = Counter::new(0);

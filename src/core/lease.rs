@@ -157,7 +157,7 @@ impl Drop for Owner {
 
 impl TimerLease {
     /// Begins a timer that nobody asked for, so nobody gets an error.
-    /// Panics if the system refuses to start the alarm thread.
+    /// Panics if the alarm thread cannot be started.
     pub(crate) fn open(is_driverless: bool, settings: &Settings) -> TimerLease {
         TimerLease::try_open(is_driverless, settings).unwrap_or_else(|error| panic!("hairspring {error}"))
     }

@@ -90,7 +90,7 @@ pub(crate) fn owner() -> Result<Arc<Owner>, Error> {
 }
 
 /// The process's own timer, for use outside any runtime.
-/// Panics if this is the first timer of the process and the system refuses to start a thread.
+/// Panics if this is the first timer of the process and no thread can be started.
 pub(crate) fn global() -> &'static Arc<Owner> {
     assert!(has_threads(), "this platform has no threads: timers need a tokio runtime");
     GLOBAL.get(|_| {

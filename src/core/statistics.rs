@@ -121,7 +121,7 @@ impl Lateness {
         Duration::from_nanos(late.0)
     }
 
-    /// Returns the lateness of the latest timer, to the nanosecond; zero if no timer has fired.
+    /// Returns the exact lateness of the latest timer; zero if no timer has fired.
     ///
     /// # Examples
     ///

@@ -1,9 +1,9 @@
 //! [`Turns`]: when a timer's next turn begins, what starts it, and which thread runs it.
 //!
 //! A turn fires due timers, finds the earliest remaining deadline, and sets an alarm for it. The driver's task runs it,
-//! or a `timerfd` in the driver's runtime, or a helper thread if the driver is late. A thread that wants to begin a turn
-//! during another makes that one scan again. The [parker](super::parker) is the handshake with threads that register
-//! deadlines.
+//! or a `timerfd` in the driver's runtime, or a helper thread if the driver is late. A thread that wants to begin a
+//! turn during another makes that one scan again. The [parker](super::parker) is the handshake with threads that
+//! register deadlines.
 //
 // Invariants
 // 1. Turns do not overlap. When a turn ends, the next is certain to begin in time: an alarm is set, or the driver was
@@ -193,8 +193,8 @@ impl Turns {
         drop(before);
     }
 
-    /// Begins a turn, and returns a list for its wakers. It does not if the timer has ended, while a test sets the time,
-    /// or during another turn, which then scans again or calls the driver. A driver passes its own waker. If
+    /// Begins a turn, and returns a list for its wakers. It does not if the timer has ended, while a test sets the
+    /// time, or during another turn, which then scans again or calls the driver. A driver passes its own waker. If
     /// `calls_driver`, the driver runs another turn after this one.
     pub(crate) fn begin_turn(&self, driver: Option<DriverWaker>, calls_driver: bool) -> Option<WakeList> {
         let mut state = self.parker.lock();

@@ -11,7 +11,8 @@ use crate::future::{Sleep, Time, sleep_until};
 use crate::timer::Timer;
 use crate::util::error::Error;
 
-/// A sleep until a deadline, which may be never. It is public for the parameters of a timeout, and users cannot name it.
+/// A sleep until a deadline, which may be never. It is public for the parameters of a timeout, and users cannot name
+/// it.
 #[derive(Debug)]
 pub struct DeadlineSleep {
     deadline: Deadline,

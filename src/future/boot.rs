@@ -73,7 +73,7 @@ const SLACK: Ticks = Ticks(1_000);
 
 /// Waits until `duration` has passed since this call, including suspensions.
 ///
-/// The sleep never completes early, to the nanosecond. A zero `duration` is ready at the first poll. Cancel safety and
+/// The sleep never completes early. A zero `duration` is ready at the first poll. Cancel safety and
 /// panics are those of [`hairspring::sleep`](crate::sleep()).
 ///
 /// # Examples

@@ -122,8 +122,8 @@ impl Delay<Instant> for Sleep {
 /// and another poll tries again; sleeps do not queue for room. A reset of a waiting sleep needs no new room. If the
 /// timer is shut down while the sleep waits, it resolves to the error immediately.
 ///
-/// [`Timer::try_sleep`](crate::Timer::try_sleep) returns a `TrySleep`, and [`TrySleep::from`] takes any sleep, including
-/// those of [`boot`](crate::boot) and [`wall`](crate::wall).
+/// [`Timer::try_sleep`](crate::Timer::try_sleep) returns a `TrySleep`, and [`TrySleep::from`] takes any sleep,
+/// including those of [`boot`](crate::boot) and [`wall`](crate::wall).
 ///
 /// # Cancel safety
 ///

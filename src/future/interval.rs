@@ -25,7 +25,7 @@ use crate::wheel::Tick;
 /// Creates an interval that ticks immediately and then every `period`. Equivalent to [`interval_at`]`(Instant::now(),
 /// period)`.
 ///
-/// No tick is early, to the nanosecond, and ticks do not drift, however late the task is. This can be called anywhere;
+/// No tick is early, and ticks do not drift, however late the task is. This can be called anywhere;
 /// the first tick finds the runtime. To rest between pieces of work, [`sleep`](crate::sleep()) in a loop is simpler.
 ///
 /// # Panics
@@ -173,7 +173,8 @@ impl<T: Time> Interval<T> {
     ///
     /// # Panics
     ///
-    /// A tick panics if it has to wait and the timer is at [capacity](crate::timer::Builder::capacity) or was shut down.
+    /// A tick panics if it has to wait and the timer is at [capacity](crate::timer::Builder::capacity) or was shut
+    /// down.
     ///
     /// # Examples
     ///
@@ -220,8 +221,8 @@ impl<T: Time> Interval<T> {
         poll_fn(|cx| spans.poll("poll_tick", || self.poll_tick(cx))).await
     }
 
-    /// Waits for the next tick as [`tick`](Interval::tick) does, but returns an error instead of panicking. An error skips
-    /// no tick: the next call retries the same one.
+    /// Waits for the next tick as [`tick`](Interval::tick) does, but returns an error instead of panicking. An error
+    /// skips no tick: the next call retries the same one.
     ///
     /// # Errors
     ///
@@ -275,8 +276,9 @@ impl<T: Time> Interval<T> {
         Poll::Ready(Ok(scheduled))
     }
 
-    /// Returns how many later ticks were already due when the last tick was returned, or zero if that tick was not late:
-    /// see [`MissedTickBehavior`]. With `Burst` they are yet to be returned; with `Delay` and `Skip` they are skipped.
+    /// Returns how many later ticks were already due when the last tick was returned, or zero if that tick was not
+    /// late: see [`MissedTickBehavior`]. With `Burst` they are yet to be returned; with `Delay` and `Skip` they are
+    /// skipped.
     ///
     /// # Examples
     ///
@@ -356,8 +358,8 @@ impl<T: Time> Interval<T> {
     /// Schedules the next tick at `deadline`, and later ticks every period after that. Ticks missed before the call are
     /// forgotten.
     ///
-    /// As with [`Sleep::reset_at`](crate::Sleep::reset_at), a waiting task is woken at the new deadline without another poll, or immediately if
-    /// that has passed.
+    /// As with [`Sleep::reset_at`](crate::Sleep::reset_at), a waiting task is woken at the new deadline without another
+    /// poll, or immediately if that has passed.
     ///
     /// # Examples
     ///

@@ -48,8 +48,8 @@ impl Timer {
     ///
     /// # Panics
     ///
-    /// Polling panics if the sleep has to wait and the timer is at [capacity](crate::timer::Builder::capacity) or was shut
-    /// down. [`try_sleep`](Timer::try_sleep) returns an error instead.
+    /// Polling panics if the sleep has to wait and the timer is at [capacity](crate::timer::Builder::capacity) or was
+    /// shut down. [`try_sleep`](Timer::try_sleep) returns an error instead.
     ///
     /// # Examples
     ///

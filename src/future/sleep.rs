@@ -40,7 +40,7 @@ const ON_TIME: Duration = Duration::from_millis(5);
 
 /// Waits until `duration` has passed since this call.
 ///
-/// The time counts from the call, not from the first poll. The sleep never completes early, to the nanosecond. A zero
+/// The time counts from the call, not from the first poll. The sleep never completes early. A zero
 /// `duration` is ready at the first poll, unless the timer has a [resolution](crate::timer::Builder::resolution). To
 /// let other tasks run, use [`tokio::task::yield_now`]. More than 500 years count as 500 years.
 ///
@@ -54,8 +54,8 @@ const ON_TIME: Duration = Duration::from_millis(5);
 ///
 /// # Panics
 ///
-/// - Polling panics if the sleep has to wait and the runtime's timer is [full](crate::timer::Builder::capacity).
-/// - Creating or polling a sleep panics if it starts the process's first timer and the system refuses to start a
+/// - Polling panics if the sleep has to wait and the runtime's timer is at [capacity](crate::timer::Builder::capacity).
+/// - Creating or polling a sleep panics if it starts the process's first timer and the system cannot start a
 ///   thread.
 /// - Polling panics if the sleep has to wait and the current runtime has been shut down, as with tokio. Code may still
 ///   run there on threads of `spawn_blocking` and `block_in_place`, and in `block_on` and `enter` of its
@@ -278,8 +278,8 @@ impl Sleep {
         self.flags.has(Flags::WAITING)
     }
 
-    /// Returns whether the deadline has passed, whether or not this was polled since. As in tokio, that counts only once
-    /// this was polled or reset. Before, and after a reset to a later deadline, this returns `false`.
+    /// Returns whether the deadline has passed, whether or not this was polled since. As in tokio, that counts only
+    /// once this was polled or reset. Before, and after a reset to a later deadline, this returns `false`.
     ///
     /// The deadline is rounded up to the timer's [resolution](crate::timer::Builder::resolution), and has passed if the
     /// timer's clock, as read where this is called, has reached it, even if the timer is late or was shut down. Before

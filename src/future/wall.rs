@@ -175,8 +175,8 @@ pub type Sleep = boot::Sleep<SystemTime>;
 /// Creates an interval that ticks when the wall clock shows a multiple of `period`, counted from 1970 in UTC: at each
 /// full minute, hour or day.
 ///
-/// The first tick is at the first such time that has not passed. [`with_phase`](AlignedInterval::with_phase) shifts all ticks.
-/// Periods longer than a day work as well, but do not align with weeks or months: 1970 began on a Thursday.
+/// The first tick is at the first such time that has not passed. [`with_phase`](AlignedInterval::with_phase) shifts all
+/// ticks. Periods longer than a day work as well, but do not align with weeks or months: 1970 began on a Thursday.
 ///
 /// When the clock is set, or the machine wakes up, the clock may jump:
 ///
@@ -212,8 +212,8 @@ pub fn interval_aligned(period: Duration) -> AlignedInterval {
     AlignedInterval { delay: Sleep::new(SystemTime::of(first)), alignment, missed: 0 }
 }
 
-/// The schedule that [`interval_aligned`] returns, read with [`tick`](AlignedInterval::tick) or as a [`Stream`] that never
-/// ends.
+/// The schedule that [`interval_aligned`] returns, read with [`tick`](AlignedInterval::tick) or as a [`Stream`] that
+/// never ends.
 ///
 /// Its ticks are times of day, so unlike an [`Interval`](crate::Interval) it has no `reset`, and it always skips the
 /// ticks that it missed.
@@ -266,7 +266,8 @@ impl AlignedInterval {
     ///
     /// # Panics
     ///
-    /// A tick panics if it has to wait and the timer is at [capacity](crate::timer::Builder::capacity) or was shut down.
+    /// A tick panics if it has to wait and the timer is at [capacity](crate::timer::Builder::capacity) or was shut
+    /// down.
     ///
     /// # Examples
     ///

@@ -27,12 +27,12 @@ use crate::wheel::Tick;
 
 /// A timer for hyper, like hyper-util's `TokioTimer`.
 ///
-/// No time limit ends early, to the nanosecond. Postponing a limit, as hyper does for each ping of an HTTP/2
+/// No time limit ends early. Postponing a limit, as hyper does for each ping of an HTTP/2
 /// connection, reuses its allocation. The timer runs on runtimes without `enable_time`.
 ///
 /// # Panics
 ///
-/// Polling a connection panics in the same cases as [`sleep`](crate::sleep()), and if it has to wait on a [`Timer`]
+/// Polling a connection panics as [`sleep`](crate::sleep()) does, and if it has to wait on a [`Timer`]
 /// that was shut down: hyper takes no errors from its timer. Therefore do not [install](crate::timer::Builder::install)
 /// a timer with a [capacity](crate::timer::Builder::capacity) on a runtime that polls connections. hyper itself panics
 /// if the current time plus a limit overflows `std::time::Instant`, as with `Duration::MAX`.

@@ -37,8 +37,8 @@ const ENTRIES_CAPACITY: &str = "hairspring_entries_capacity";
 /// [`Timer::reporter`](crate::Timer::reporter), [`DeadlineMap::reporter`](crate::DeadlineMap::reporter) and
 /// [`DelayQueue::reporter`](crate::DelayQueue::reporter) return one.
 ///
-/// The reporter of a timer reports these with the label `name`. [`Metrics`] has the same values. A timer here is a sleep,
-/// a timeout, a tick of an interval, or a queue or a map that waits for its first entry.
+/// The reporter of a timer reports these with the label `name`. [`Metrics`] has the same values. A timer here is a
+/// sleep, a timeout, a tick of an interval, or a queue or a map that waits for its first entry.
 ///
 /// | metric | kind | unit | counts |
 /// |---|---|---|---|
@@ -107,9 +107,9 @@ impl RefUnwindSafe for Reporter {}
 impl Timer {
     /// Returns a reporter of this timer's metrics, with the label `name` set to `name`. Needs the feature `metrics`.
     ///
-    /// The label need not be the timer's own [name](crate::timer::Builder::name), which only spans and errors show. Create
-    /// one reporter per timer, each with its own name. If two reporters share a name, counters show the larger value and
-    /// the histogram shows both.
+    /// The label need not be the timer's own [name](crate::timer::Builder::name), which only spans and errors show.
+    /// Create one reporter per timer, each with its own name. If two reporters share a name, counters show the larger
+    /// value and the histogram shows both.
     ///
     /// # Examples
     ///
@@ -162,8 +162,8 @@ impl<K: Send + 'static, V: Send + 'static, S> DeadlineMap<K, V, S> {
 }
 
 impl<T> DelayQueue<T> {
-    /// Returns a reporter of this queue's metrics, with the label `name` set to `name`, and `kind` to `queue`. Needs the
-    /// feature `metrics`.
+    /// Returns a reporter of this queue's metrics, with the label `name` set to `name`, and `kind` to `queue`. Needs
+    /// the feature `metrics`.
     ///
     /// A queue belongs to one task, so the reporter sees the counts as of the last poll, `drain` or `clear`. When the
     /// queue is dropped, the remaining entries count as removed.

@@ -2,8 +2,8 @@
 //! `tower`.
 //!
 //! They replace `tower::timeout`. A request that takes too long fails with a boxed [`Elapsed`], like tower's. With
-//! [`TimeoutLayer::respond_with`], the service answers with a response instead. With [`TimeoutLayer::per_request`], each
-//! request has its own [`Deadline`].
+//! [`TimeoutLayer::respond_with`], the service answers with a response instead. With [`TimeoutLayer::per_request`],
+//! each request has its own [`Deadline`].
 //!
 //! # Examples
 //!
@@ -125,8 +125,8 @@ impl<L> TimeoutLayer<L> {
     /// does with a status code. The error type stays the service's, so an axum program needs no `HandleErrorLayer`.
     ///
     /// `answer` gets the deadline that has passed: the request's, with [`per_request`](TimeoutLayer::per_request), or
-    /// one without a name. If the timer is at capacity or was shut down, `answer` gets that deadline too, but it has not
-    /// [passed](Deadline::has_passed) yet. Each service and each response has a clone of `answer`.
+    /// one without a name. If the timer is at capacity or was shut down, `answer` gets that deadline too, but it has
+    /// not [passed](Deadline::has_passed) yet. Each service and each response has a clone of `answer`.
     ///
     /// # Examples
     ///
@@ -256,7 +256,7 @@ mod limit {
 ///
 /// # Panics
 ///
-/// Polling the response panics if it starts the process's first timer and the system refuses to start a thread.
+/// Polling the response panics if it starts the process's first timer and no thread can be started.
 ///
 /// # Examples
 ///

@@ -50,7 +50,7 @@ pub use limits::LimitExceeded;
 /// client that waits for a slow answer. Combine an idle timeout with a write timeout, because a waiting write is not
 /// idle.
 ///
-/// No limit ends early, to the nanosecond. Moving bytes does not touch the timer, and reads the clock only under an
+/// No limit ends early. Moving bytes does not touch the timer, and reads the clock only under an
 /// idle timeout or close to the deadline.
 ///
 /// # Errors

@@ -53,8 +53,8 @@ impl<S: Stream> ChunksTimeout<S> {
         ChunksTimeout { stream: Fuse::new(stream), delay, duration, items: Vec::new(), max_size }
     }
 
-    /// Waits on `timer`, which the stream then keeps alive. If a batch has begun, its whole time counts again, from this
-    /// call.
+    /// Waits on `timer`, which the stream then keeps alive. If a batch has begun, its whole time counts again, from
+    /// this call.
     ///
     /// # Panics
     ///

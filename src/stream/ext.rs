@@ -21,8 +21,8 @@ use crate::future::{Interval, sleep};
 /// The first four have the names, signatures and meaning of `tokio_stream::StreamExt`. With both traits imported, calls
 /// are ambiguous: for `next`, `map` and the like, import `futures::StreamExt` instead.
 ///
-/// To choose the timer, call `with_timer` on the new stream, as in [`Timeout::with_timer`]. `timeout_repeating` uses the
-/// timer of its interval. The timer must have no [capacity](crate::timer::Builder::capacity), because these streams
+/// To choose the timer, call `with_timer` on the new stream, as in [`Timeout::with_timer`]. `timeout_repeating` uses
+/// the timer of its interval. The timer must have no [capacity](crate::timer::Builder::capacity), because these streams
 /// cannot return its errors.
 ///
 /// The streams are `Unpin` if the inner stream is. They can be created and polled anywhere, and panic as

@@ -102,8 +102,9 @@ impl<S: Stream> Stream for Timeout<S> {
     }
 }
 
-/// The stream that [`StreamExt::timeout_repeating`](crate::StreamExt::timeout_repeating) returns. To choose the timer, pass an
-/// interval of [`Timer::interval`](crate::Timer::interval) or [`Timer::interval_at`](crate::Timer::interval_at).
+/// The stream that [`StreamExt::timeout_repeating`](crate::StreamExt::timeout_repeating) returns. To choose the timer,
+/// pass an interval of [`Timer::interval`](crate::Timer::interval) or
+/// [`Timer::interval_at`](crate::Timer::interval_at).
 ///
 /// # Examples
 ///

@@ -25,7 +25,7 @@ impl ManualClock {
     ///
     /// # Panics
     ///
-    /// Panics outside a tokio runtime, if the clock already advances by itself, or if the system refuses a thread.
+    /// Panics outside a tokio runtime, if the clock already advances by itself, or if no thread can be started.
     ///
     /// # Examples
     ///
@@ -51,8 +51,8 @@ impl ManualClock {
         self.clone()
     }
 
-    /// Makes the clock run at `rate`, that many times as fast as real time: at 60, an hour passes in a minute. Zero stops
-    /// it. Returns a handle to this clock, for chaining.
+    /// Makes the clock run at `rate`, that many times as fast as real time: at 60, an hour passes in a minute. Zero
+    /// stops it. Returns a handle to this clock, for chaining.
     ///
     /// The clock moves about once per millisecond of real time, and each timer fires while the clock shows its
     /// deadline. Give the nodes of a cluster in one process the rates 1.0 and 1.01, and their clocks drift apart.
@@ -63,7 +63,7 @@ impl ManualClock {
     ///
     /// # Panics
     ///
-    /// Panics if `rate` is negative or not finite, or if the system refuses a thread.
+    /// Panics if `rate` is negative or not finite, or if no thread can be started.
     ///
     /// # Examples
     ///

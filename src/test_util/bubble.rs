@@ -220,10 +220,10 @@ impl Bubble {
     ///   [`pending`](crate::test_util::pending()) does, and with `--cfg tokio_unstable` says where each task was
     ///   spawned.
     /// - Panics if tasks are left after the future has ended. The message is the same.
-    /// - Panics if the future panics. A panic in a task counts only if something awaits the task and passes it on, because
-    ///   tokio catches it and tells nobody else.
+    /// - Panics if the future panics. A panic in a task counts only if something awaits the task and passes it on,
+    ///   because tokio catches it and tells nobody else.
     /// - Panics inside another runtime: call it from a plain `#[test]`.
-    /// - Panics if the system refuses a thread, or if `HAIRSPRING_SEED` is not a whole number from 0 to
+    /// - Panics if no thread can be started, or if `HAIRSPRING_SEED` is not a whole number from 0 to
     ///   18446744073709551615.
     ///
     /// # Examples
@@ -266,7 +266,7 @@ impl Bubble {
     ///
     /// # Panics
     ///
-    /// Panics in the same cases as [`run`](Bubble::run), but does not say where tasks were spawned. Also panics if a
+    /// Panics as [`run`](Bubble::run) does, but does not say where tasks were spawned. Also panics if a
     /// current-thread runtime was built without `enable_time`, as tokio's timers do.
     ///
     /// # Examples

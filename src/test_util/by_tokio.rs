@@ -98,14 +98,15 @@ impl Approach {
 impl DriverHooks for Hooks {
     type Approach = Approach;
 
-    /// When to set tokio's alarm on a running clock, if a test may pause it before `at`: early enough to correct the rest.
+    /// When to set tokio's alarm on a running clock, if a test may pause it before `at`: early enough to correct the
+    /// rest.
     fn ahead_of(at: Instant) -> Instant {
         let early = at - AHEAD;
         if early > Instant::now() { early } else { at }
     }
 
-    /// tokio's alarm has fired for a timer whose clock is paused. If it fired before the deadline, corrects the fraction of
-    /// the clock and returns `true`.
+    /// tokio's alarm has fired for a timer whose clock is paused. If it fired before the deadline, corrects the
+    /// fraction of the clock and returns `true`.
     fn rang_early(timer: TimerLease) -> bool {
         let (now, next_wake) = (clock::now(), timer.turns().next_wake());
         let is_early = now < next_wake && next_wake < Tick::MAX && instant::is_paused();

@@ -40,7 +40,7 @@
 //! |---|---|---|
 //! | pause it with | `start_paused`, [`pause`](crate::pause()) | [`pause`](crate::pause()) |
 //! | the clock is | tokio's | this crate's |
-//! | this crate's timers are | exact to the nanosecond | exact to the nanosecond |
+//! | this crate's timers are | exact | exact |
 //! | tokio's timers | follow the clock, less than 3 ms late | take real time |
 //! | the runtime must have | `enable_time` | nothing |
 //! | if the clock is stuck for 5 s of real time | a message only in a bubble | a message on standard error |
@@ -161,8 +161,8 @@ use crate::util::sync::lock;
 /// Keeps the paused clock of the current runtime from advancing by itself while the returned [`Hold`] lives.
 ///
 /// Use this for work that the clock [cannot see](self#what-holds-a-paused-clock): one of your threads, or another
-/// process. [`advance`](crate::advance()) still moves the clock. On a current-thread runtime, a hold occupies a thread of tokio's
-/// blocking pool.
+/// process. [`advance`](crate::advance()) still moves the clock. On a current-thread runtime, a hold occupies a thread
+/// of tokio's blocking pool.
 ///
 /// # Panics
 ///

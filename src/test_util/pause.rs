@@ -1,8 +1,8 @@
 //! Pausing and resuming the clock of a runtime.
 //!
-//! tokio can pause only the clock of a current-thread runtime, without a grace. Otherwise, paused timers follow a manual
-//! clock that advances when the runtime is idle, and `Instant::now` shows its time. After a resume they follow the
-//! system's clock again, offset by the difference at that moment.
+//! tokio can pause only the clock of a current-thread runtime, without a grace. Otherwise, paused timers follow a
+//! manual clock that advances when the runtime is idle, and `Instant::now` shows its time. After a resume they follow
+//! the system's clock again, offset by the difference at that moment.
 //
 // Invariants
 // 1. A runtime's time never goes back.
@@ -27,15 +27,16 @@ use crate::test_util::{auto_advance, by_tokio, held};
 
 /// Pauses the clock of the current runtime.
 ///
-/// From then on the clock moves with [`advance`](crate::advance()), and by itself to the next deadline whenever the runtime is idle. See
-/// [how a paused clock moves](crate::test_util#how-a-paused-clock-moves) and [what holds it](crate::test_util#what-holds-a-paused-clock).
+/// From then on the clock moves with [`advance`](crate::advance()), and by itself to the next deadline whenever the
+/// runtime is idle. See [how a paused clock moves](crate::test_util#how-a-paused-clock-moves) and [what holds
+/// it](crate::test_util#what-holds-a-paused-clock).
 ///
 /// On a current-thread runtime this pauses tokio's clock, so tokio's timers follow too. On a multi-thread runtime only
 /// this crate's timers and [`Instant::now`](crate::Instant::now) do.
 ///
 /// # Panics
 ///
-/// Panics if the clock is already paused, outside a runtime, or if the system refuses the thread that moves the clock
+/// Panics if the clock is already paused, outside a runtime, or if the thread that moves the clock cannot be started
 /// of a multi-thread runtime. See also [runtimes without `enable_time`](crate::test_util#runtimes-without-enable_time).
 ///
 /// # Examples
@@ -66,12 +67,12 @@ pub fn pause() {
 /// of the clock takes at least the grace, so use it in tests with few timers. Holding the clock while you wait, with
 /// [`hold`](crate::test_util::hold()), is faster and needs no guess.
 ///
-/// Such a clock is this crate's on every runtime: tokio's own timers take real time. A current-thread runtime keeps this
-/// clock, and later calls of [`pause`](crate::pause()) and the like apply to it.
+/// Such a clock is this crate's on every runtime: tokio's own timers take real time. A current-thread runtime keeps
+/// this clock, and later calls of [`pause`](crate::pause()) and the like apply to it.
 ///
 /// # Panics
 ///
-/// Panics if the clock is already paused, outside a runtime, or if the system refuses the thread that moves the clock.
+/// Panics if the clock is already paused, outside a runtime, or if the thread that moves the clock cannot be started.
 ///
 /// # Examples
 ///

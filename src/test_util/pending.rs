@@ -155,8 +155,8 @@ pub fn pending() -> Vec<Pending> {
     of(iter::once(held.lease()), held.lease().turns().clock.now())
 }
 
-/// Returns a guard that checks, when it is dropped, that no timer of the current runtime waits. Use it to find a timeout
-/// that is never cancelled. See [`NoTimersLeft`].
+/// Returns a guard that checks, when it is dropped, that no timer of the current runtime waits. Use it to find a
+/// timeout that is never cancelled. See [`NoTimersLeft`].
 ///
 /// # Panics
 ///

@@ -38,7 +38,7 @@ use crate::test_util::when_idle::{Action, State, WhenIdle};
 ///
 /// # Panics
 ///
-/// Panics outside a runtime, or if the system refuses a thread.
+/// Panics outside a runtime, or if no thread can be started.
 ///
 /// # Examples
 ///

@@ -237,7 +237,7 @@ impl Builder {
     /// # Errors
     ///
     /// Returns an error if a setting is out of range, if there is no current tokio runtime, or if the runtime lacks
-    /// what the alarm needs or the system refuses it, for example because no more files can be opened. See [`Alarm`]
+    /// what the alarm needs or the system cannot provide it, for example because too many files are open. See [`Alarm`]
     /// for when tokio panics instead. If this is the process's first timer, the system may also refuse to start a
     /// thread, which all alarms but [`Alarm::Tokio`] need.
     ///
@@ -265,7 +265,7 @@ impl Builder {
     /// no handle and nothing created on it is left.
     ///
     /// The driver creates its [alarm](Builder::alarm) at its first poll. If the runtime lacks what the alarm needs, or
-    /// the system refuses it, the driver uses the alarm thread instead. See [`Alarm`] for when tokio panics.
+    /// the system cannot provide it, the driver uses the alarm thread instead. See [`Alarm`] for when tokio panics.
     ///
     /// # Errors
     ///

@@ -65,7 +65,7 @@ impl Timer {
     ///
     /// # Panics
     ///
-    /// Panics if this creates the process's first timer and the system refuses to start a thread.
+    /// Panics if this creates the process's first timer and no thread can be started.
     ///
     /// # Examples
     ///
@@ -156,8 +156,8 @@ impl Timer {
     /// waiting, or zero if the timer had already ended.
     ///
     /// After that, a sleep created from a handle to this timer panics if it is polled before its deadline, and a
-    /// [`TrySleep`](crate::TrySleep) returns an error. A sleep that used the timer because it was [installed](Builder::install)
-    /// continues on the runtime's next timer.
+    /// [`TrySleep`](crate::TrySleep) returns an error. A sleep that used the timer because it was
+    /// [installed](Builder::install) continues on the runtime's next timer.
     ///
     /// On a default timer that was not built, this does nothing and returns zero, because any dependency of a program
     /// can get a handle to it. To end such a timer before its runtime ends, [install](Builder::install) another: the

@@ -11,8 +11,8 @@
 //!
 //! # Cost
 //!
-//! - Inserting and removing take tens of nanoseconds at most, regardless of the number of entries and the distance of the
-//!   deadline. One insert in 64 may also move up to 128 other entries, if many are due at about the same time.
+//! - Inserting and removing take tens of nanoseconds at most, regardless of the number of entries and the distance of
+//!   the deadline. One insert in 64 may also move up to 128 other entries, if many are due at about the same time.
 //! - [`Wheel::step`] does a bounded amount of work per call: it returns one entry, or moves or sorts at most 1,024.
 //!   [`Wheel::pop`] repeats that until it can return an entry or nothing more is due.
 //! - Time that passes without entries costs nothing, however long.
@@ -270,8 +270,8 @@ impl<T> Wheel<T> {
         self.inserted
     }
 
-    /// How often entries were moved so far: to a lower level, or into order within their slot. Entries of a slot that is
-    /// in order are not moved.
+    /// How often entries were moved so far: to a lower level, or into order within their slot. Entries of a slot that
+    /// is in order are not moved.
     pub(crate) fn cascaded(&self) -> u64 {
         self.cascaded
     }

@@ -71,8 +71,9 @@ impl IoProbe {
         self.found.load(Relaxed)
     }
 
-    /// Notes the calling worker for later checks, if it is one of the runtime's: the timer of a task that comes late may
-    /// have ended, and its memory may serve another. For tasks spawned on the timer's runtime, before any user code.
+    /// Notes the calling worker for later checks, if it is one of the runtime's: the timer of a task that comes late
+    /// may have ended, and its memory may serve another. For tasks spawned on the timer's runtime, before any user
+    /// code.
     pub(crate) fn note_worker(&self) {
         self.with_search(|search| {
             if Handle::try_current().is_ok_and(|here| here.id() != search.runtime) {

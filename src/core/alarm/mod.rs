@@ -56,7 +56,7 @@ pub enum Alarm {
     /// wake-up of a thread, and needs nothing from the runtime. If all workers are blocked, timers fire 1 ms late.
     ///
     /// The thread starts with the first timer of the process. On Linux it copies the main thread's niceness and CPU
-    /// affinity. The scheduling policy, and whatever the system refuses to change, is inherited from the thread that
+    /// affinity. The scheduling policy, and whatever the thread may not change, is inherited from the thread that
     /// created the timer. If your program has background threads and may not raise a thread's priority, create the
     /// first timer on the main thread.
     Thread,

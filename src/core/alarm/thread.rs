@@ -4,7 +4,7 @@
 //!
 //! On Linux it sleeps on its own `timerfd`, which a booking sets with one system call and without waking the thread;
 //! most bookings only postpone the check that a driver has turned. Without a `timerfd`, the thread waits on a condition
-//! variable: on other systems, if the system refuses the `timerfd`, and once the program has closed it, when another
+//! variable: on other systems, if there can be no `timerfd`, and once the program has closed it, when another
 //! thread takes over.
 //
 // Invariants
@@ -12,7 +12,7 @@
 // 2. A sleeping thread wakes no later than the first booking. If that takes a notification, it gets one, and no other
 //    until it has checked the bookings. A thread that cannot be woken sleeps for at most `SLEEP_SLICE`.
 // 3. Handlers are called without any lock of this module. One that panics does not stop the others.
-// 4. No waker of another executor or a user runs on this thread, unless the system refuses a helper thread.
+// 4. No waker of another executor or a user runs on this thread, unless no helper thread can be started.
 // 5. A forked process starts its own thread at its first booking, and knows nothing of its parent's bookings.
 // 6. The file is set only under the lock, to the instant at which the thread has to wake. If the program has closed it,
 //    the booking that notices starts another thread.
@@ -65,7 +65,8 @@ struct AlarmThread {
 struct AlarmState {
     bookings: Bookings,
     thread: Thread,
-    /// `None` if the system refuses it or does not let the thread wait for it, and once the program has closed it.
+    /// `None` if there can be none, or the system does not let the thread wait for it, and once the program has closed
+    /// it.
     file: Option<&'static Timerfd>,
 }
 
@@ -92,7 +93,7 @@ per_process! {
     fn alarm() -> &'static AlarmThread = |_| AlarmThread::new();
 }
 
-/// Starts the thread, after which booking cannot fail. Returns an error if there is none and the system refuses one.
+/// Starts the thread, after which booking cannot fail. Returns an error if there is none and none can be started.
 pub(crate) fn start() -> io::Result<()> {
     let refused = |error: io::Error| io::Error::new(error.kind(), format!("failed to start the alarm thread: {error}"));
     alarm().start().map_err(refused)
@@ -215,7 +216,7 @@ impl AlarmThread {
                 return self.changed.notify_one();
             }
         }
-        // After a fork, or if the file was closed. If the system refuses a thread, the next booking tries again.
+        // After a fork, or if the file was closed. If no thread can be started, the next booking tries again.
         if matches!(state.thread, Thread::Missing) {
             drop(state);
             let _ = self.start();

@@ -73,8 +73,8 @@ impl Timerfd {
         Ok(self.set_time(TimerfdTimerFlags::empty(), wait)?)
     }
 
-    /// Makes a file on the wall clock expire at the next jump of a clock, or after `limit`: Linux cancels it when the wall
-    /// clock is set, and when the machine wakes up. Returns whether that works.
+    /// Makes a file on the wall clock expire at the next jump of a clock, or after `limit`: Linux cancels it when the
+    /// wall clock is set, and when the machine wakes up. Returns whether that works.
     pub(in crate::core) fn watch_for_jumps(&self, limit: Option<Duration>) -> bool {
         let end = limit.and_then(|limit| (SystemTime::now() + limit).duration_since(UNIX_EPOCH).ok());
         // Without a limit, it expires when the kernel's time ends.
@@ -115,7 +115,8 @@ pub(crate) struct TimerfdAlarm {
 }
 
 impl TimerfdAlarm {
-    /// One that calls `waker` when it goes off. Fails if the system refuses, and outside a runtime with `enable_io`.
+    /// One that calls `waker` when it goes off. Fails if the system has none to give, and outside a runtime with
+    /// `enable_io`.
     pub(crate) fn new(waker: &Waker) -> io::Result<Self> {
         let fd = panics::with_io(|| {
             let fd = Timerfd::new()?;
@@ -146,8 +147,8 @@ impl TimerfdAlarm {
 
 impl Drop for TimerfdAlarm {
     fn drop(&mut self) {
-        // The number may be another file's by now, and a forked process shares the I/O driver with its parent. Without a
-        // number, this closes nothing and removes nothing from the driver, but lets go of the runtime.
+        // The number may be another file's by now, and a forked process shares the I/O driver with its parent. Without
+        // a number, this closes nothing and removes nothing from the driver, but lets go of the runtime.
         if self.fd.get_ref().set(None, Instant::now()).is_err() {
             std::mem::forget(self.fd.get_mut().fd.take());
         }

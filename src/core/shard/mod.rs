@@ -7,8 +7,8 @@
 //    the wheel has passed, so entries come out in order.
 // 3. Each lock hold takes out or moves a bounded number of entries.
 // 4. A waker is never woken, cloned or dropped under the lock: it is user code and may call back.
-// 5. A shard serves one timer at a time, named by an epoch, and takes no entries for another. Keys are never used twice,
-//    so those of an earlier epoch find nothing.
+// 5. A shard serves one timer at a time, named by an epoch, and takes no entries for another. Keys are never used
+//    twice, so those of an earlier epoch find nothing.
 
 mod lease;
 
@@ -64,7 +64,8 @@ pub(crate) struct Shard {
     /// Whether the driver notices removals. Changes only under the lock.
     publishes_removals: AtomicBool,
     resolution: AtomicU64,
-    /// The epoch of the current timer, or of the last one, with `OPEN` and `DEFAULT`. Set after `fired_through` was reset.
+    /// The epoch of the current timer, or of the last one, with `OPEN` and `DEFAULT`. Set after `fired_through` was
+    /// reset.
     life: AtomicU32,
     /// The users that may still register: all owners of the timer together, and each sleep created through a handle.
     pub(crate) users: Holders,

@@ -137,8 +137,8 @@ impl Watch {
         Some(count)
     }
 
-    /// Makes all workers run a task at the same time. Returns the new count and, on a multi-thread runtime, the workers'
-    /// threads; `None` if anything else is seen to run.
+    /// Makes all workers run a task at the same time. Returns the new count and, on a multi-thread runtime, the
+    /// workers' threads; `None` if anything else is seen to run.
     fn call_all(&self, before: u64) -> Option<(u64, Workers)> {
         let start = Instant::now();
         let gate = Arc::<Mutex<()>>::default();
