@@ -45,7 +45,8 @@ use crate::future::{Interval, sleep};
 /// # }
 /// ```
 pub trait StreamExt: Stream {
-    /// Yields an [`Elapsed`] error, once, if no item arrives for `duration`, and continues to wait for the item.
+    /// Yields an [`Elapsed`](crate::Elapsed) error, once, if no item arrives for `duration`, and continues to wait for
+    /// the item.
     ///
     /// The time counts from this call, and then from each item. The stream is polled before the timer, so a ready item
     /// wins, however late. An item only moves the deadline, without touching the timer. With a zero duration, the
@@ -76,7 +77,7 @@ pub trait StreamExt: Stream {
         Timeout::new(self, sleep(duration), duration)
     }
 
-    /// Yields an [`Elapsed`] error at each tick of `interval` until an item arrives, where
+    /// Yields an [`Elapsed`](crate::Elapsed) error at each tick of `interval` until an item arrives, where
     /// [`timeout`](StreamExt::timeout) yields one. An item resets the interval.
     ///
     /// The first tick of an [`interval`](crate::interval()) is immediate, so the first poll without an item yields an

@@ -1,4 +1,4 @@
-//! [`StreamExt`]: time limits for streams, with the names and meaning of tokio-stream's adapters.
+//! [`StreamExt`](crate::StreamExt): time limits for streams, with the names and meaning of tokio-stream's adapters.
 //!
 //! # Examples
 //!
