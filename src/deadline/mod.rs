@@ -222,7 +222,8 @@ impl Deadline {
     }
 
     /// Awaits `future` until this deadline at the latest, like [`timeout_at`](crate::timeout_at), with an error that
-    /// names the deadline. [`NEVER`](Deadline::NEVER) registers no timer.
+    /// names the deadline. [`NEVER`](Deadline::NEVER) registers no timer: after a [`reset_at`](Timeout::reset_at) from
+    /// it, the next poll does.
     ///
     /// If the future is ready, it wins, even after the deadline. If one `limit` is inside another and both deadlines
     /// have passed, the inner error is returned.

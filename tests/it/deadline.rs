@@ -11,7 +11,7 @@ use hairspring::error::Elapsed;
 use hairspring::io::TimeoutStream;
 use hairspring::{
     Deadline, DeadlineExceeded, DeadlineMap, DelayQueue, Duration, Instant, Timer, interval_at, sleep, sleep_until,
-    timeout_at,
+    timeout, timeout_at,
 };
 use tokio::io::AsyncReadExt;
 
@@ -282,6 +282,20 @@ async fn a_ready_future_wins_and_never_needs_no_timer() {
 }
 
 /// In the finest unit that takes 8 digits, rounded down.
+#[tokio::test(start_paused = true)]
+async fn a_limit_can_be_read_moved_and_taken_off() {
+    let request = Deadline::after(ms(10)).named("request");
+    let mut limited = request.limit(pending::<()>());
+    assert!(poll(&mut limited).is_pending());
+    assert_eq!((limited.deadline(), limited.deadline().name()), (request, Some("request")));
+    limited.reset_at(Deadline::NEVER);
+    assert!(poll(&mut limited).is_pending() && timeout(HOUR, &mut limited).await.is_err(), "it never passes");
+    let later = Deadline::after(ms(5)).named("later");
+    limited.reset_at(later);
+    assert_eq!((&mut limited).await.unwrap_err().name(), Some("later"));
+    assert!(poll(&mut limited.into_inner()).is_pending());
+}
+
 #[tokio::test(start_paused = true)]
 async fn it_formats_the_grpc_header() {
     let nanos = Duration::from_nanos;
