@@ -259,7 +259,7 @@ async fn the_instant_of_never_is_never_reached() {
             _ = stream.read_u8() => "a deadline of a stream",
         }
     };
-    assert_eq!(hairspring::timeout(400 * YEAR, came).await, Err(Elapsed::new()));
+    assert_eq!(timeout(400 * YEAR, came).await, Err(Elapsed::new()));
     assert_eq!(start.elapsed(), 400 * YEAR);
     assert!(!map.is_empty() && map.remaining(&'b') > Some(HOUR) && queue.deadline(&key) == never);
     // A reset to a real deadline wakes the task.
