@@ -251,7 +251,7 @@ impl<T: ClockTime> Sleep<T> {
     /// # Examples
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {
     /// # use hairspring::{Duration, Timer, boot};
     /// let timer = Timer::builder().build().unwrap();

@@ -179,7 +179,7 @@ impl<T: Time> Interval<T> {
     /// # Examples
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {
     /// # use hairspring::{Duration, Timer, boot};
     /// let timer = Timer::builder().build().unwrap();

@@ -170,7 +170,7 @@ impl<F, T: Time, E> Timeout<F, T, E> {
     /// # Examples
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {
     /// # use hairspring::{Deadline, Duration, Timer};
     /// let timer = Timer::builder().build().unwrap();

@@ -272,7 +272,7 @@ impl AlignedInterval {
     /// # Examples
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {
     /// # use hairspring::{Duration, Timer, wall};
     /// let timer = Timer::builder().build().unwrap();
