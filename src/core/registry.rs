@@ -271,7 +271,7 @@ fn owner_of(runtime: &Handle) -> Result<Arc<Owner>, Error> {
 }
 
 /// Whether the runtime has dropped a task instead of running it.
-fn was_dropped(task: JoinHandle<()>) -> bool {
+pub(crate) fn was_dropped(task: JoinHandle<()>) -> bool {
     let polled = pin!(task::unconstrained(task)).poll(&mut Context::from_waker(Waker::noop()));
     matches!(polled, Poll::Ready(Err(error)) if error.is_cancelled())
 }

@@ -92,8 +92,10 @@ impl Deadline {
     /// ```
     pub const NEVER: Deadline = Deadline { at: None, name: None, set_at: Location::caller() };
 
-    /// Returns the deadline `duration` from now. It saturates at 500 years. With a zero duration, it has already
-    /// passed.
+    /// Returns the deadline `duration` from now, by the runtime's clock. It saturates at 500 years. With a zero
+    /// duration, it has already passed.
+    ///
+    /// For a [`Timer`](crate::Timer) on another clock, write `Deadline::at(timer.now() + duration)`.
     ///
     /// # Examples
     ///
@@ -238,7 +240,9 @@ impl Deadline {
     ///
     /// # Panics
     ///
-    /// Polling panics as [`sleep`](crate::sleep()) does.
+    /// Polling panics as [`sleep`](crate::sleep()) does. On a timer with a capacity, use
+    /// [`into_fallible`](Timeout::into_fallible), and make the error of [`DeadlineExceeded::new`] and the timeout's
+    /// [`deadline`](Timeout::deadline).
     ///
     /// # Examples
     ///

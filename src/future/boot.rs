@@ -241,7 +241,8 @@ impl<T: ClockTime> Sleep<T> {
         Sleep { deadline, delay: future::Sleep::new(end), listener: JumpListener::default(), has_completed: false }
     }
 
-    /// Waits on `timer` instead, whatever runtime polls this, and keeps it alive. The deadline stays.
+    /// Waits on `timer` instead, whatever runtime polls this, and keeps it alive. The deadline stays, as it was counted
+    /// on the runtime's clock.
     ///
     /// # Panics
     ///

@@ -22,7 +22,7 @@ use crate::util::error::Error;
 /// [`SystemTime`](std::time::SystemTime) for the wall clock, and [`Deadline`](crate::Deadline), which may be never.
 ///
 /// [`Timeout`](crate::Timeout), [`Interval`](crate::Interval) and [`TrySleep`] have a time as a parameter. Use this
-/// trait to write code for all clocks. Other crates cannot implement it.
+/// trait in code that receives one of these on any clock. Other crates cannot implement it.
 ///
 /// # Examples
 ///

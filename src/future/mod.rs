@@ -170,6 +170,8 @@ impl Timer {
 
     /// Awaits `future` as [`timeout`](Timer::timeout) does, but returns an error instead of panicking.
     ///
+    /// Any other timeout becomes one of these with [`into_fallible`](Timeout::into_fallible).
+    ///
     /// The future is polled first, so a timer at capacity does not affect one that is ready immediately. The future
     /// survives an error: poll again to retry, or take it out with [`into_inner`](Timeout::into_inner).
     ///
@@ -203,30 +205,6 @@ impl Timer {
     #[track_caller]
     pub fn try_timeout<F: IntoFuture>(&self, duration: Duration, future: F) -> Timeout<F::IntoFuture, Instant, Error> {
         Timeout::new(future.into_future(), self.sleep(duration))
-    }
-
-    /// Awaits `future` as [`timeout_at`](Timer::timeout_at) does, but returns an error instead of panicking. See
-    /// [`try_timeout`](Timer::try_timeout).
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// # use hairspring::{Duration, Timer};
-    /// let timer = Timer::current();
-    /// let deadline = timer.now() + Duration::from_millis(1);
-    /// let limited = timer.try_timeout_at(deadline, std::future::pending::<()>());
-    /// assert!(limited.await.unwrap_err().is_elapsed());
-    /// # }
-    /// ```
-    #[track_caller]
-    pub fn try_timeout_at<F: IntoFuture>(
-        &self,
-        deadline: Instant,
-        future: F,
-    ) -> Timeout<F::IntoFuture, Instant, Error> {
-        Timeout::new(future.into_future(), self.sleep_until(deadline))
     }
 
     /// Creates an interval on this timer that ticks immediately and then every `period`. It keeps the timer alive. See

@@ -165,7 +165,7 @@ impl<F, T: Time, E> Timeout<F, T, E> {
     /// # Panics
     ///
     /// Polling panics if the future has to wait and the timer is at [capacity](crate::timer::Builder::capacity) or was
-    /// shut down. [`Timer::try_timeout`] returns an error then.
+    /// shut down. [`into_fallible`](Timeout::into_fallible) returns an error instead.
     ///
     /// # Examples
     ///
@@ -181,6 +181,27 @@ impl<F, T: Time, E> Timeout<F, T, E> {
     /// ```
     pub fn with_timer(self, timer: &Timer) -> Self {
         Timeout { delay: self.delay.on(timer), ..self }
+    }
+
+    /// Returns the same timeout with errors in place of panics, as [`Timer::try_timeout`] returns it. Its error says
+    /// whether the deadline [passed](Error::is_elapsed), or the timer was [at capacity](Error::is_at_capacity) or was
+    /// [shut down](Error::is_shutdown).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # use hairspring::{Duration, Timer, boot};
+    /// let timer = Timer::builder().capacity(1).build().unwrap();
+    /// let mut waits = timer.try_sleep(Duration::from_secs(60));
+    /// assert!(futures::poll!(&mut waits).is_pending());
+    /// let lease = boot::timeout(Duration::from_secs(30), std::future::pending::<()>());
+    /// assert!(lease.with_timer(&timer).into_fallible().await.unwrap_err().is_at_capacity());
+    /// # }
+    /// ```
+    pub fn into_fallible(self) -> Timeout<F, T, Error> {
+        Timeout { future: self.future, delay: self.delay, error: PhantomData }
     }
 
     /// Returns a reference to the inner future.

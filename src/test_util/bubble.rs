@@ -356,7 +356,8 @@ impl Bubble {
         let _still = watch.claim(Claim::Settle);
         looks.thread().unpark();
         let _ = looks.join();
-        let output = output.map_err(|waiting| format!("deadlock: nothing is left to wake the bubble\n{waiting}"))?;
+        let output = output
+            .map_err(|waiting| format!("deadlock: nothing is left to wake the bubble's own future\n{waiting}"))?;
         let mut left = waiting(own);
         if left.0 > 0 {
             settle_for_a_while().await;

@@ -13,6 +13,7 @@ use crate::clock::hooks::Hooks;
 use crate::clock::source::any_is_held;
 use crate::clock::{self, Instant, source};
 use crate::core::lease::TimerLease;
+use crate::core::registry;
 use crate::core::shard::Key;
 use crate::future::hooks::{TimerKind, WaitHooks};
 use crate::test_util::idle::Watch;
@@ -158,6 +159,9 @@ pub fn pending() -> Vec<Pending> {
 /// Returns a guard that checks, when it is dropped, that no timer of the current runtime waits. Use it to find a
 /// timeout that is never cancelled. See [`NoTimersLeft`].
 ///
+/// Like [`pending`](pending()), it sees the runtime's own timer, and the timers that you built only on a multi-thread
+/// runtime whose clock is paused. For others, check `timer.metrics().pending()` or `ManualClock::pending`.
+///
 /// # Panics
 ///
 /// Panics outside a runtime.
@@ -189,7 +193,8 @@ pub fn assert_no_timers_left() -> NoTimersLeft {
 ///
 /// # Panics
 ///
-/// The drop panics with the list of [`pending`](pending()) if a timer waits, unless the thread is already panicking.
+/// The drop panics with the list of [`pending`](pending()) if a timer waits, and if the runtime has already ended,
+/// unless the thread is already panicking. Fields drop in order: declare the guard above the runtime.
 ///
 /// # Examples
 ///
@@ -216,6 +221,10 @@ impl Drop for NoTimersLeft {
             return;
         }
         let _entered = self.0.enter();
+        assert!(
+            !registry::was_dropped(registry::spawn(&self.0, "hairspring check", async {})),
+            "the runtime ended before this guard could check its timers: declare the guard above the runtime"
+        );
         let left = pending();
         assert!(left.is_empty(), "timers still waiting: {}\n{}", left.len(), list(&left));
     }

@@ -177,11 +177,14 @@ fn a_fallible_timeout_works_like_a_timeout() {
             let start = Instant::now();
             assert_eq!(timer.try_timeout(ms(5), pending::<()>()).await, Err(Error::from(Elapsed::new())));
             assert!(start.elapsed() >= ms(5));
-            let mut limited = timer.try_timeout_at(start + ms(10), pending::<()>());
+            let mut limited = timer.timeout_at(start + ms(10), pending::<()>()).into_fallible();
             assert_eq!(limited.deadline(), start + ms(10));
             assert_eq!((&mut limited).await, Err(Error::from(Elapsed::new())));
             assert!(start.elapsed() >= ms(10));
-            assert_eq!(timer.try_timeout_at(start, pending::<()>()).await, Err(Error::from(Elapsed::new())));
+            assert_eq!(
+                timer.timeout_at(start, pending::<()>()).into_fallible().await,
+                Err(Error::from(Elapsed::new()))
+            );
             assert_eq!(timer.try_timeout(Duration::MAX, sleep(ms(1))).await, Ok(()));
         });
     }
@@ -199,7 +202,11 @@ fn a_shut_down_timer_fails_fallible_timeouts() {
             assert_eq!(timer.shutdown(), 1);
             assert_eq!(limited.await.unwrap(), Err(Error::shutdown()), "a timeout that waits");
             assert_eq!(timer.try_timeout(HOUR, pending::<()>()).await, Err(Error::shutdown()));
-            assert_eq!(timer.try_timeout_at(Instant::now() + HOUR, ready(1)).await, Ok(1), "needs no timer");
+            assert_eq!(
+                timer.timeout_at(Instant::now() + HOUR, ready(1)).into_fallible().await,
+                Ok(1),
+                "needs no timer"
+            );
         });
     }
 }

@@ -168,6 +168,16 @@ fn a_test_that_leaves_timers_fails_with_their_list() {
             settle().await;
         });
     }
+    // A fixture that drops its runtime first would hide every timer left.
+    let message = panic_message(|| {
+        let runtime = multi_thread(1);
+        let entered = runtime.enter();
+        let all_end = assert_no_timers_left();
+        drop(entered);
+        drop(runtime);
+        drop(all_end);
+    });
+    assert!(message.starts_with("the runtime ended before this guard"), "{message}");
     let message = fails(Kind::StartPaused, 30, || ());
     assert_eq!(message.lines().count(), 22, "{message}");
     assert!(message.ends_with("and 10 more\n"), "{message}");

@@ -217,7 +217,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
     /// # Errors
     ///
     /// Returns an error as [`try_insert`](DeadlineMap::try_insert) does. The error returns the key and `make`, which
-    /// was not called.
+    /// was not called. Its type names the closure, so convert the error at once, for example with `to_string`.
     ///
     /// # Panics
     ///
@@ -422,7 +422,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
     }
 
     /// Combines [`update`](DeadlineMap::update) and [`touch`](DeadlineMap::touch) in one lookup: calls `change`, then
-    /// sets the deadline to `duration` from now.
+    /// sets the deadline to `duration` from now, whatever `change` returns. To check the value first, for example a
+    /// session's token, read it with [`get_with`](DeadlineMap::get_with).
     ///
     /// # Panics
     ///
