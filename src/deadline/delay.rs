@@ -1,15 +1,16 @@
 //! The sleep inside the [`Timeout`] that [`Deadline::limit`] returns.
 
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use super::Deadline;
-use crate::clock::Instant;
+use crate::clock::{self, Instant};
 use crate::future::delay::Delay;
 use crate::future::hooks::TimerKind;
 use crate::future::{Sleep, Time, sleep_until};
 use crate::timer::Timer;
 use crate::util::error::Error;
+use crate::wheel::Tick;
 
 /// A sleep until a deadline, which may be never. It is public for the parameters of a timeout, and users cannot name
 /// it.
@@ -17,16 +18,18 @@ use crate::util::error::Error;
 pub struct DeadlineSleep {
     deadline: Deadline,
     sleep: Sleep,
+    /// The task that waits while the deadline is never, for a reset to wake.
+    waiter: Option<Waker>,
 }
 
 impl DeadlineSleep {
     #[track_caller]
     pub(super) fn new(deadline: Deadline) -> DeadlineSleep {
-        DeadlineSleep::over(deadline, sleep_until(deadline.into()).of(TimerKind::Timeout))
+        DeadlineSleep::over(deadline, sleep_until(deadline.into()))
     }
 
     pub(crate) fn over(deadline: Deadline, sleep: Sleep) -> DeadlineSleep {
-        DeadlineSleep { deadline, sleep }
+        DeadlineSleep { deadline, sleep, waiter: None }
     }
 }
 
@@ -48,12 +51,18 @@ impl Delay<Deadline> for DeadlineSleep {
     }
 
     fn is_elapsed(&self) -> bool {
-        self.sleep.is_elapsed()
+        self.deadline.instant().is_some() && self.sleep.is_elapsed()
     }
 
     fn reset_at(&mut self, deadline: Deadline) {
         self.deadline = deadline;
-        self.sleep.reset_at(deadline.into());
+        // To wait for never, the sleep leaves its timer. That wakes the task, whose next poll leaves its waker here.
+        self.sleep.reset_at_tick(deadline.instant().map_or(Tick::ZERO, clock::tick_of));
+        self.waiter.take().into_iter().for_each(Waker::wake);
+    }
+
+    fn of(self, kind: TimerKind) -> DeadlineSleep {
+        DeadlineSleep { sleep: self.sleep.of(kind), ..self }
     }
 
     fn on(self, timer: &Timer) -> DeadlineSleep {
@@ -61,10 +70,13 @@ impl Delay<Deadline> for DeadlineSleep {
     }
 
     fn poll_delay(&mut self, cx: &mut Context<'_>, is_spent: bool) -> Poll<Result<(), Error>> {
-        match self.deadline.instant() {
-            Some(_) => self.sleep.poll_delay(cx, is_spent),
-            None => Poll::Pending,
+        if self.deadline.instant().is_some() {
+            return self.sleep.poll_delay(cx, is_spent);
         }
+        if !self.waiter.as_ref().is_some_and(|waiter| waiter.will_wake(cx.waker())) {
+            self.waiter = Some(cx.waker().clone());
+        }
+        Poll::Pending
     }
 
     fn panic_with(&self, error: Error) -> ! {

@@ -77,7 +77,7 @@ pub struct Deadline {
     /// `None` for never.
     at: Option<Instant>,
     name: Option<&'static str>,
-    pub(crate) set_at: &'static Location<'static>,
+    pub(crate) made_at: &'static Location<'static>,
 }
 
 impl Deadline {
@@ -90,7 +90,7 @@ impl Deadline {
     /// assert!(!Deadline::NEVER.has_passed());
     /// assert_eq!(Deadline::NEVER.remaining(), Duration::MAX);
     /// ```
-    pub const NEVER: Deadline = Deadline { at: None, name: None, set_at: Location::caller() };
+    pub const NEVER: Deadline = Deadline { at: None, name: None, made_at: Location::caller() };
 
     /// Returns the deadline `duration` from now, by the runtime's clock. It saturates at 500 years. With a zero
     /// duration, it has already passed.
@@ -111,7 +111,7 @@ impl Deadline {
         Deadline::at(Instant::now() + duration.min(FAR_FUTURE))
     }
 
-    /// Returns the deadline at `instant`, which may be in the past.
+    /// Returns the deadline at `instant`, which may be in the past. It is never [`NEVER`](Deadline::NEVER).
     ///
     /// # Examples
     ///
@@ -123,7 +123,7 @@ impl Deadline {
     #[must_use]
     #[track_caller]
     pub fn at(instant: Instant) -> Deadline {
-        Deadline { at: Some(instant), name: None, set_at: Location::caller() }
+        Deadline { at: Some(instant), name: None, made_at: Location::caller() }
     }
 
     /// Names the deadline for errors.
@@ -164,7 +164,7 @@ impl Deadline {
     /// ```
     #[must_use]
     pub const fn location(self) -> &'static Location<'static> {
-        self.set_at
+        self.made_at
     }
 
     /// Returns the earlier deadline, with its name and line, or this one if they are equal.
@@ -224,8 +224,7 @@ impl Deadline {
     }
 
     /// Awaits `future` until this deadline at the latest, like [`timeout_at`](crate::timeout_at), with an error that
-    /// names the deadline. [`NEVER`](Deadline::NEVER) registers no timer: after a [`reset_at`](Timeout::reset_at) from
-    /// it, the next poll does.
+    /// names the deadline. [`NEVER`](Deadline::NEVER) registers no timer.
     ///
     /// If the future is ready, it wins, even after the deadline. If one `limit` is inside another and both deadlines
     /// have passed, the inner error is returned.
@@ -259,7 +258,7 @@ impl Deadline {
     #[track_caller]
     #[doc(alias = "timeout")]
     pub fn limit<F: IntoFuture>(self, future: F) -> Timeout<F::IntoFuture, Deadline, DeadlineExceeded> {
-        Timeout::over(future.into_future(), DeadlineSleep::new(self))
+        Timeout::new(future.into_future(), DeadlineSleep::new(self))
     }
 }
 
@@ -374,7 +373,7 @@ impl fmt::Debug for Deadline {
             Some(_) => shown.field("remaining", &self.remaining()),
             None => shown.field("remaining", &"never"),
         };
-        shown.field("name", &self.name).field("set_at", &format_args!("{}", self.set_at)).finish()
+        shown.field("name", &self.name).field("location", &format_args!("{}", self.made_at)).finish()
     }
 }
 

@@ -62,6 +62,7 @@ pub use crate::clock::jumping::Instant;
 use crate::clock::jumping::{ClockTime, Reading};
 use crate::core::jumps::{CHECK_INTERVAL, JumpListener};
 use crate::future::delay::{Delay, Time, TrySleep};
+use crate::future::hooks::TimerKind;
 use crate::future::{self, Interval, Timeout};
 use crate::timer::Timer;
 use crate::util::error::Error;
@@ -131,7 +132,7 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 /// ```
 #[track_caller]
 pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoFuture, Instant> {
-    Timeout::over(future.into_future(), sleep(duration))
+    Timeout::new(future.into_future(), sleep(duration))
 }
 
 /// Awaits `future` until `deadline` at the latest. See [`timeout`].
@@ -149,7 +150,7 @@ pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoF
 /// ```
 #[track_caller]
 pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::IntoFuture, Instant> {
-    Timeout::over(future.into_future(), sleep_until(deadline))
+    Timeout::new(future.into_future(), sleep_until(deadline))
 }
 
 /// Creates an interval that ticks immediately and then every `period`, including suspensions. Equivalent to
@@ -242,7 +243,8 @@ impl<T: ClockTime> Sleep<T> {
     }
 
     /// Waits on `timer` instead, whatever runtime polls this, and keeps it alive. The deadline stays, as it was counted
-    /// on the runtime's clock.
+    /// on the runtime's clock, and the next poll waits on `timer`. The timer's resolution does not hold this back if a
+    /// poll finds that the deadline has passed.
     ///
     /// # Panics
     ///
@@ -409,6 +411,10 @@ impl<T: ClockTime> Delay<T> for Sleep<T> {
 
     fn reset_at(&mut self, deadline: T) {
         self.reset_at(deadline);
+    }
+
+    fn of(self, kind: TimerKind) -> Self {
+        Sleep { delay: self.delay.of(kind), ..self }
     }
 
     fn on(self, timer: &Timer) -> Self {

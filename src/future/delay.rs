@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use crate::clock::{self, Instant};
 use crate::future::Sleep;
+use crate::future::hooks::TimerKind;
 use crate::timer::Timer;
 use crate::util::error::Error;
 
@@ -44,7 +45,7 @@ use crate::util::error::Error;
 /// # }
 /// ```
 pub trait Time: Copy + Ord + Debug + Send + Sync + Add<Duration, Output = Self> + 'static {
-    /// The sleep until such a time.
+    /// The sleep until such a time. It is not for use: its methods are private.
     type Sleep: Delay<Self>;
 }
 
@@ -61,6 +62,10 @@ pub trait Delay<T>: Debug + Send + Sync + Unpin + 'static {
     fn is_elapsed(&self) -> bool;
 
     fn reset_at(&mut self, deadline: T);
+
+    /// The same sleep, as part of another item.
+    #[must_use]
+    fn of(self, kind: TimerKind) -> Self;
 
     /// The same sleep on another timer.
     #[must_use]
@@ -102,8 +107,13 @@ impl Delay<Instant> for Sleep {
         self.reset_at(deadline);
     }
 
+    #[inline]
+    fn of(self, kind: TimerKind) -> Sleep {
+        self.of(kind)
+    }
+
     fn on(self, timer: &Timer) -> Sleep {
-        self.moved_to(timer, self.tick())
+        self.with_timer(timer)
     }
 
     #[inline]

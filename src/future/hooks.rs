@@ -18,7 +18,7 @@ impl WaitHooks for crate::clock::hooks::Hooks {}
 
 /// The kind of item that a timer belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum TimerKind {
+pub enum TimerKind {
     Sleep,
     Timeout,
     Interval,

@@ -70,7 +70,7 @@ pub fn interval(period: Duration) -> Interval {
 #[track_caller]
 #[must_use]
 pub fn interval_at(start: Instant, period: Duration) -> Interval {
-    Interval::new(sleep_until(start).of(TimerKind::Interval), period, None)
+    Interval::new(sleep_until(start), period, None)
 }
 
 /// How an [`Interval`] handles missed ticks. A tick is missed if it is polled late, because the task was busy or the
@@ -165,6 +165,7 @@ impl<T: Time> Interval<T> {
         assert!(!period.is_zero(), "`period` must be non-zero.");
         let missed_tick_behavior = MissedTickBehavior::default();
         let spans = Spans::new("Interval", || timer.and_then(Timer::name));
+        let delay = delay.of(TimerKind::Interval);
         Interval { delay, period, missed: 0, missed_tick_behavior, spans }
     }
 
@@ -216,9 +217,7 @@ impl<T: Time> Interval<T> {
     /// # }
     /// ```
     pub async fn tick(&mut self) -> T {
-        // The sleep records when the tick is due.
-        let spans = self.spans.operation("Interval::tick", Tick::MAX, clock::now);
-        poll_fn(|cx| spans.poll("poll_tick", || self.poll_tick(cx))).await
+        self.try_tick().await.unwrap_or_else(|error| self.delay.panic_with(error))
     }
 
     /// Waits for the next tick as [`tick`](Interval::tick) does, but returns an error instead of panicking. An error
@@ -247,7 +246,9 @@ impl<T: Time> Interval<T> {
     /// # }
     /// ```
     pub async fn try_tick(&mut self) -> Result<T, Error> {
-        poll_fn(|cx| self.poll_try_tick(cx)).await
+        // The sleep records when the tick is due.
+        let spans = self.spans.operation("Interval::tick", Tick::MAX, clock::now);
+        poll_fn(|cx| spans.poll("poll_tick", || self.poll_try_tick(cx))).await
     }
 
     /// Polls for the next tick. Only the task of the last poll is woken.

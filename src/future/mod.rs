@@ -22,7 +22,6 @@ pub use timeout::{FutureExt, Timeout, timeout, timeout_at};
 
 use crate::clock::{self, Instant};
 use crate::core::registry;
-use crate::future::hooks::TimerKind;
 use crate::timer::Timer;
 use crate::util::error::Error;
 use crate::wheel::Tick;
@@ -248,6 +247,6 @@ impl Timer {
     #[track_caller]
     #[must_use]
     pub fn interval_at(&self, start: Instant, period: Duration) -> Interval {
-        Interval::new(self.sleep_until(start).of(TimerKind::Interval), period, Some(self))
+        Interval::new(self.sleep_until(start), period, Some(self))
     }
 }

@@ -221,7 +221,9 @@ impl Sleep {
 
     /// The same sleep on another timer, until `deadline`.
     pub(crate) fn moved_to(&self, timer: &Timer, deadline: Tick) -> Sleep {
-        super::sleep_on(Some(timer), deadline).made_at(self.made).of(self.flags.kind())
+        let mut moved = super::sleep_on(Some(timer), deadline).made_at(self.made).of(self.flags.kind());
+        moved.flags.0 |= self.flags.0 & Flags::BEGUN;
+        moved
     }
 
     /// The same sleep, as part of another item.
@@ -248,6 +250,29 @@ impl Sleep {
             return None;
         }
         Some((self.timer()?, self.key))
+    }
+
+    /// Waits on `timer` instead, whatever runtime polls this, and keeps it alive. The deadline stays, and the next poll
+    /// waits on `timer`. [`Timer::sleep`] counts the time on the timer's own clock.
+    ///
+    /// # Panics
+    ///
+    /// Polling panics if the sleep has to wait and the timer is at [capacity](crate::timer::Builder::capacity) or was
+    /// shut down. [`TrySleep::from`](crate::TrySleep) returns an error instead.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// # use hairspring::{Duration, Timer, sleep};
+    /// let timer = Timer::builder().build().unwrap();
+    /// sleep(Duration::from_millis(1)).with_timer(&timer).await;
+    /// assert_eq!(timer.metrics().fired(), 1);
+    /// # }
+    /// ```
+    pub fn with_timer(self, timer: &Timer) -> Sleep {
+        self.moved_to(timer, self.deadline)
     }
 
     /// Returns the instant at which this completes.
@@ -520,7 +545,7 @@ impl Sleep {
             _ if timer.is_over(self.deadline) => Poll::Ready(Ok(())),
             InsertError::AlreadyDue => Poll::Ready(Ok(())),
             InsertError::Closed => Poll::Ready(Err(Error::ended(timer.name()))),
-            InsertError::Full(pending) => Poll::Ready(Err(Error::full(timer.name(), pending))),
+            InsertError::AtCapacity(pending) => Poll::Ready(Err(Error::over_capacity(timer.name(), pending))),
         }
     }
 

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use crate::clock::Instant;
 use crate::future::delay::{Delay, Time};
 use crate::future::hooks::TimerKind;
-use crate::future::{Sleep, sleep, sleep_until};
+use crate::future::{sleep, sleep_until};
 use crate::timer::Timer;
 use crate::util::error::{Elapsed, Error};
 
@@ -99,10 +99,10 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
 /// | returned by | type | resolves to |
 /// |---|---|---|
 /// | [`timeout`], [`timeout_at`], [`Timer::timeout`] | `Timeout<F>` | `Result<F::Output, Elapsed>` |
-/// | [`boot::timeout`](crate::boot::timeout()) | `Timeout<F, boot::Instant>` | `Result<F::Output, Elapsed>` |
+/// | [`boot::timeout`](crate::boot::timeout()), [`boot::timeout_at`](crate::boot::timeout_at) | `Timeout<F, boot::Instant>` | `Result<F::Output, Elapsed>` |
 /// | [`wall::timeout_at`](crate::wall::timeout_at) | `Timeout<F, SystemTime>` | `Result<F::Output, Elapsed>` |
 /// | [`Deadline::limit`](crate::Deadline::limit) | `Timeout<F, Deadline, DeadlineExceeded>` | `Result<F::Output, DeadlineExceeded>` |
-/// | [`Timer::try_timeout`] | `Timeout<F, Instant, Error>` | `Result<F::Output, Error>` |
+/// | [`Timer::try_timeout`], [`into_fallible`](Timeout::into_fallible) | `Timeout<F, T, Error>` | `Result<F::Output, Error>` |
 ///
 /// # Examples
 ///
@@ -125,17 +125,10 @@ pub struct Timeout<F, T: Time = Instant, E = Elapsed> {
     error: PhantomData<fn() -> E>,
 }
 
-impl<F, E> Timeout<F, Instant, E> {
-    #[inline]
-    pub(crate) fn new(future: F, delay: Sleep) -> Self {
-        Timeout::over(future, delay.of(TimerKind::Timeout))
-    }
-}
-
 impl<F, T: Time, E> Timeout<F, T, E> {
     #[inline]
-    pub(crate) fn over(future: F, delay: T::Sleep) -> Self {
-        Timeout { future, delay, error: PhantomData }
+    pub(crate) fn new(future: F, delay: T::Sleep) -> Self {
+        Timeout { future, delay: delay.of(TimerKind::Timeout), error: PhantomData }
     }
 
     /// Polls the future, then the sleep. `late` makes the error of what ended the sleep.
@@ -159,8 +152,8 @@ impl<F, T: Time, E> Timeout<F, T, E> {
         Poll::Ready(Err(late(this.delay, slept)))
     }
 
-    /// Waits on `timer` instead, whatever runtime polls this, and keeps it alive. The deadline stays.
-    /// [`Timer::timeout`] counts the time on the timer's own clock.
+    /// Waits on `timer` instead, whatever runtime polls this, and keeps it alive. The deadline stays,
+    /// and the next poll waits on `timer`. [`Timer::timeout`] counts the time on the timer's own clock.
     ///
     /// # Panics
     ///

@@ -78,7 +78,7 @@
 // 1. No time gets a second tick, unless the clock was set back by a period or more.
 // 2. A sleep here is one of `boot`, with that file's invariants.
 
-use std::future::{Future, IntoFuture, poll_fn};
+use std::future::{IntoFuture, poll_fn};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, SystemTime};
@@ -86,8 +86,11 @@ use std::time::{Duration, SystemTime};
 use futures_core::Stream;
 
 use crate::clock::jumping::{ClockTime, Jumping, Reading, nanos_in};
+use crate::future::delay::Delay;
+use crate::future::hooks::TimerKind;
 use crate::future::{Timeout, boot};
 use crate::timer::Timer;
+use crate::util::error::Error;
 
 /// Returns the time of day: [`SystemTime::now`], unless a test has changed it.
 ///
@@ -148,7 +151,7 @@ pub fn sleep_until(deadline: SystemTime) -> Sleep {
 /// ```
 #[track_caller]
 pub fn timeout_at<F: IntoFuture>(deadline: SystemTime, future: F) -> Timeout<F::IntoFuture, SystemTime> {
-    Timeout::over(future.into_future(), sleep_until(deadline))
+    Timeout::new(future.into_future(), sleep_until(deadline))
 }
 
 /// The future that [`sleep_until`] returns.
@@ -209,7 +212,7 @@ pub fn interval_aligned(period: Duration) -> AlignedInterval {
     assert!(!period.is_zero(), "`period` must be non-zero.");
     let alignment = Alignment { period, phase: Duration::ZERO, last: None };
     let first = alignment.next(Jumping::Wall.now());
-    AlignedInterval { delay: Sleep::new(SystemTime::of(first)), alignment, missed: 0 }
+    AlignedInterval { delay: Sleep::new(SystemTime::of(first)).of(TimerKind::Interval), alignment, missed: 0 }
 }
 
 /// The schedule that [`interval_aligned`] returns, read with [`tick`](AlignedInterval::tick) or as a [`Stream`] that
@@ -262,12 +265,13 @@ impl Alignment {
 }
 
 impl AlignedInterval {
-    /// Waits on `timer` instead, whatever runtime polls for the ticks, and keeps it alive.
+    /// Waits on `timer` instead, whatever runtime polls for the ticks, and keeps it alive. The next tick is the first
+    /// aligned time that has not passed on the timer's clock.
     ///
     /// # Panics
     ///
     /// A tick panics if it has to wait and the timer is at [capacity](crate::timer::Builder::capacity) or was shut
-    /// down.
+    /// down. [`try_tick`](AlignedInterval::try_tick) returns an error instead.
     ///
     /// # Examples
     ///
@@ -282,7 +286,9 @@ impl AlignedInterval {
     /// ```
     #[must_use]
     pub fn with_timer(self, timer: &Timer) -> AlignedInterval {
-        AlignedInterval { delay: self.delay.with_timer(timer), ..self }
+        let mut delay = self.delay.with_timer(timer);
+        delay.reset_at(SystemTime::of(self.alignment.next(delay.reading())));
+        AlignedInterval { delay, ..self }
     }
 
     /// Shifts all ticks by `phase`, for example by three hours for a tick at 03:00 UTC each day. A phase longer than
@@ -328,6 +334,34 @@ impl AlignedInterval {
         poll_fn(|cx| self.poll_tick(cx)).await
     }
 
+    /// Waits for the next tick as [`tick`](AlignedInterval::tick) does, but returns an error instead of panicking. An
+    /// error skips no tick: the next call retries the same one.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the tick has to wait and the timer is [at capacity](Error::is_at_capacity) or was [shut
+    /// down](Error::is_shutdown).
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future before it is ready loses no tick.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # use hairspring::{Duration, Timer, wall};
+    /// let timer = Timer::builder().build().unwrap();
+    /// let mut minutes = wall::interval_aligned(Duration::from_secs(60)).with_timer(&timer);
+    /// timer.shutdown();
+    /// assert!(minutes.try_tick().await.is_err_and(|error| error.is_shutdown()));
+    /// # }
+    /// ```
+    pub async fn try_tick(&mut self) -> Result<SystemTime, Error> {
+        poll_fn(|cx| self.poll_try_tick(cx)).await
+    }
+
     /// Polls for the next tick. Only the task of the last poll is woken.
     ///
     /// # Examples
@@ -341,19 +375,23 @@ impl AlignedInterval {
     /// # }
     /// ```
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<SystemTime> {
+        self.poll_try_tick(cx).map(|tick| tick.unwrap_or_else(|error| self.delay.panic_with(error)))
+    }
+
+    fn poll_try_tick(&mut self, cx: &mut Context<'_>) -> Poll<Result<SystemTime, Error>> {
         let next = SystemTime::of(self.alignment.next(self.delay.reading()));
         if next < self.delay.deadline() {
             // The clock was set back.
             self.delay.reset_at(next);
         }
-        ready!(Pin::new(&mut self.delay).poll(cx));
+        ready!(self.delay.poll_delay(cx, false))?;
         let (tick, now) = (self.delay.deadline(), self.delay.reading());
         let period = nanos_in(self.alignment.period);
         let missed = nanos_in(now.since(tick.reading())) / period;
         self.missed = u64::try_from(missed).unwrap_or(u64::MAX);
         self.alignment.last = Some(Reading(tick.reading().0 + missed * period));
         self.delay.reset_at(SystemTime::of(self.alignment.next(now)));
-        Poll::Ready(tick)
+        Poll::Ready(Ok(tick))
     }
 
     /// Returns how many later aligned times had also passed when the last tick was returned. They get no tick.

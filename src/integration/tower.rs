@@ -20,6 +20,7 @@
 //! ```
 
 use std::error::Error;
+use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
 use std::panic::Location;
@@ -34,7 +35,6 @@ use tower_service::Service;
 use crate::clock;
 use crate::deadline::delay::DeadlineSleep;
 use crate::deadline::{Deadline, DeadlineExceeded};
-use crate::future::hooks::TimerKind;
 use crate::future::{self, now_on, sleep_on};
 use crate::timer::Timer;
 use crate::util::error::{self, Elapsed};
@@ -63,7 +63,7 @@ type BoxError = Box<dyn Error + Send + Sync>;
 /// assert!(error.is::<Elapsed>());
 /// # }
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct TimeoutLayer<L = Duration, A = ()> {
     limit: L,
     /// `None` for the timer of the runtime that polls.
@@ -187,13 +187,13 @@ impl<L, A: Clone> TimeoutLayer<L, A> {
         let deadline = match limit {
             RequestLimit::Duration(duration) => {
                 let mut deadline = Deadline::at(clock::instant_of(clock::later(now_on(timer), duration)));
-                deadline.set_at = self.made;
+                deadline.made_at = self.made;
                 deadline
             }
             RequestLimit::Deadline(deadline) => deadline,
         };
-        let sleep = sleep_on(timer, clock::tick_of(deadline.into())).made_at(self.made).of(TimerKind::Timeout);
-        let response = future::Timeout::over(response, DeadlineSleep::over(deadline, sleep));
+        let sleep = sleep_on(timer, clock::tick_of(deadline.into())).made_at(self.made);
+        let response = future::Timeout::new(response, DeadlineSleep::over(deadline, sleep));
         ResponseFuture { response, late: PhantomData, answer: self.answer.clone() }
     }
 }
@@ -270,7 +270,7 @@ mod limit {
 /// assert_eq!(Timeout::new(double, Duration::from_secs(1)).oneshot(4).await.unwrap(), 8);
 /// # }
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Timeout<S, L = Duration, A = ()> {
     inner: S,
     layer: TimeoutLayer<L, A>,
@@ -417,7 +417,6 @@ where
 /// let _response: ResponseFuture<_> = service.call(());
 /// ```
 #[must_use = "futures do nothing unless you `.await` or poll them"]
-#[derive(Debug)]
 #[pin_project]
 pub struct ResponseFuture<F, L = Elapsed, A = ()> {
     #[pin]
@@ -455,5 +454,24 @@ where
         let mut this = self.project();
         let answer = ready!(this.response.as_mut().poll(cx));
         Poll::Ready(answer.unwrap_or_else(|_| Ok((this.answer)(DeadlineExceeded::new(this.response.deadline())))))
+    }
+}
+
+// Limits and answers may be closures, which are not `Debug`.
+impl<L, A> fmt::Debug for TimeoutLayer<L, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TimeoutLayer").field("timer", &self.timer).finish_non_exhaustive()
+    }
+}
+
+impl<S: fmt::Debug, L, A> fmt::Debug for Timeout<S, L, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Timeout").field("inner", &self.inner).field("layer", &self.layer).finish()
+    }
+}
+
+impl<F, L, A> fmt::Debug for ResponseFuture<F, L, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ResponseFuture").field("deadline", &self.response.deadline()).finish_non_exhaustive()
     }
 }

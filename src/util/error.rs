@@ -145,7 +145,7 @@ impl Error {
         Error::new(Kind::AtCapacity)
     }
 
-    pub(crate) fn full(timer: Option<&'static str>, pending: usize) -> Error {
+    pub(crate) fn over_capacity(timer: Option<&'static str>, pending: usize) -> Error {
         let pending = NonZeroU32::new(u32::try_from(pending).unwrap_or(u32::MAX));
         Error { pending, timer, ..Error::at_capacity() }
     }
@@ -204,9 +204,7 @@ impl Error {
     pub fn is_no_runtime(&self) -> bool {
         self.kind == Kind::NoRuntime
     }
-}
 
-impl Error {
     /// Returns whether a deadline passed, as with [`Elapsed`]: [`Timer::try_timeout`](crate::Timer::try_timeout) then
     /// returns this error.
     ///
@@ -230,26 +228,24 @@ impl From<Elapsed> for Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.timer {
-            _ if self.kind == Kind::Elapsed => return Elapsed::new().fmt(f),
-            _ if self.kind == Kind::NoRuntime => {
+        let what = match (self.kind, self.pending) {
+            (Kind::Elapsed, _) => return Elapsed::new().fmt(f),
+            (Kind::NoRuntime, _) => {
                 return f.write_str(
                     "no tokio runtime here: outside a runtime, `Timer::current` returns the process's own timer",
                 );
             }
-            _ if self.kind == Kind::RuntimeEnded => {
+            (Kind::RuntimeEnded, _) => {
                 return f.write_str("the current tokio runtime was shut down, and its timers ended with it");
             }
-            Some(name) => write!(f, "the timer `{name}` ")?,
-            None => f.write_str("the timer ")?,
-        }
-        match (self.kind, self.pending) {
-            (Kind::AtCapacity, Some(pending)) => write!(f, "is at capacity: {pending} pending"),
-            (Kind::AtCapacity, None) => f.write_str("is at capacity"),
-            (Kind::Invalid, _) => f.write_str("does not accept this deadline"),
-            (Kind::Shutdown | Kind::RuntimeEnded | Kind::NoRuntime | Kind::Elapsed, _) => {
-                f.write_str("has ended: it was shut down, or its driver was dropped with its runtime")
-            }
+            (Kind::AtCapacity, Some(pending)) => format!("is at capacity: {pending} pending"),
+            (Kind::AtCapacity, None) => "is at capacity".to_owned(),
+            (Kind::Invalid, _) => "does not accept this deadline".to_owned(),
+            (Kind::Shutdown, _) => "has ended: it was shut down, or its driver was dropped with its runtime".to_owned(),
+        };
+        match self.timer {
+            Some(name) => write!(f, "the timer `{name}` {what}"),
+            None => write!(f, "the timer {what}"),
         }
     }
 }

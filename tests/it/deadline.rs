@@ -281,6 +281,24 @@ async fn a_ready_future_wins_and_never_needs_no_timer() {
     assert_eq!(Deadline::NEVER.limit(async { 2 }).await, Ok(2));
 }
 
+/// A bug that this crate had: the poll left no waker while the deadline was never, and the timer kept the entry.
+#[tokio::test(start_paused = true)]
+async fn a_reset_from_never_wakes_the_last_task_and_one_to_never_frees_the_entry() {
+    let timer = Timer::builder().capacity(1).build().unwrap();
+    let mut limited = Deadline::after(HOUR).limit(pending::<()>()).with_timer(&timer);
+    let ((first, one), (second, other)) = (Wakes::new(), Wakes::new());
+    assert!(poll_with(&mut limited, &one).is_pending());
+    limited.reset_at(Deadline::NEVER);
+    assert_eq!((first.count(), timer.metrics().pending()), (1, 0), "there is room again");
+    assert!(poll_with(&mut limited, &other).is_pending());
+    limited.reset_at(Deadline::after(ms(5)));
+    assert_eq!((first.count(), second.count()), (1, 1), "the last waker is woken");
+    assert!(poll_with(&mut limited, &other).is_pending());
+    sleep(ms(5)).await;
+    assert_eq!(second.count(), 2);
+    assert!(poll(&mut limited).is_ready());
+}
+
 /// In the finest unit that takes 8 digits, rounded down.
 #[tokio::test(start_paused = true)]
 async fn a_limit_can_be_read_moved_and_taken_off() {

@@ -1,6 +1,7 @@
 //! Manual clocks: moved by hand, moving automatically, running at a rate, and at the end of time.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -11,7 +12,7 @@ use crate::common::{
 };
 use crate::kinds::{DAY, Kind, NANO, on_each};
 use hairspring::test_util::{self, ManualClock, settle};
-use hairspring::{Duration, Instant, Timer, advance, boot, pause, resume, sleep, sleep_until, timeout_at};
+use hairspring::{Duration, Instant, Timer, advance, boot, pause, resume, sleep, sleep_until, timeout_at, wall};
 
 fn timer_on(clock: &ManualClock) -> Timer {
     Timer::builder().clock(clock).build().unwrap()
@@ -361,4 +362,16 @@ fn a_given_timer_keeps_the_deadline_and_its_own_clock() {
     assert!(poll(&mut limited).is_ready());
     clock.advance(HOUR);
     assert!(poll(&mut slept).is_ready());
+}
+
+#[test]
+fn aligned_ticks_on_a_given_timer_follow_its_clock() {
+    let clock = ManualClock::new();
+    let (timer, _driver) = Timer::builder().clock(&clock).build_with_driver().unwrap();
+    clock.advance(5 * HOUR);
+    let mut hours = wall::interval_aligned(HOUR).with_timer(&timer);
+    assert!(poll(&mut pin!(hours.tick())).is_pending(), "no hour has passed since");
+    clock.advance(HOUR);
+    assert!(poll(&mut pin!(hours.tick())).is_ready());
+    assert_eq!(hours.missed(), 0);
 }

@@ -136,6 +136,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
     /// assert!(locks.remaining("printer") <= Some(Duration::from_secs(30)));
     /// ```
     #[doc(alias = "put_if_absent")]
+    #[must_use = "if this returns the value, the key has another"]
     #[track_caller]
     pub fn insert_if_absent(&self, key: K, value: V, duration: Duration) -> Option<V> {
         expect_room(self.try_insert_if_absent(key, value, duration))

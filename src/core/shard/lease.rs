@@ -146,7 +146,7 @@ impl ShardLease {
         } else {
             shard.capacity.take().map_err(|pending| {
                 shard.capacity.refuse();
-                InsertError::Full(pending)
+                InsertError::AtCapacity(pending)
             })
         };
         if let Err(refused) = admitted {

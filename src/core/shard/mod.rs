@@ -86,7 +86,7 @@ pub(crate) enum InsertError {
     AlreadyDue,
     Closed,
     /// The timer is at capacity, with this many entries.
-    Full(usize),
+    AtCapacity(usize),
 }
 
 impl Shard {
