@@ -254,8 +254,8 @@ impl<F, T: Time, E> Timeout<F, T, E> {
         self.delay.deadline()
     }
 
-    /// Sets a new deadline. As with [`Sleep::reset_at`], a waiting task is woken at the new deadline, or immediately if
-    /// that has passed.
+    /// Sets a new deadline. As with [`Sleep::reset_at`](crate::Sleep::reset_at), a waiting task is woken at the new
+    /// deadline, or immediately if that has passed.
     ///
     /// # Examples
     ///
