@@ -10,7 +10,8 @@ use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 use std::{array, fs, future, process};
 
-use hairspring::timer::{Alarm, Timer};
+use hairspring::Timer;
+use hairspring::timer::Alarm;
 use tokio::{runtime::Builder, task, time};
 use tools::median;
 
