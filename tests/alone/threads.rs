@@ -173,6 +173,10 @@ fn one_thread_watches_for_jumps_while_something_waits_for_them() {
             assert_eq!(watchers(), 0);
             let mut day = boot::sleep(24 * HOUR);
             assert!(poll(&mut day).is_pending());
+            // A thread has its name once it runs.
+            while watchers() == 0 {
+                thread::sleep(ms(1));
+            }
             for _ in 0..20 {
                 block_on(wall::sleep_until(wall::now() + ms(1)));
                 assert_eq!(watchers(), 1);
