@@ -228,24 +228,27 @@ impl From<Elapsed> for Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let what = match (self.kind, self.pending) {
-            (Kind::Elapsed, _) => return Elapsed::new().fmt(f),
-            (Kind::NoRuntime, _) => {
+        match self.kind {
+            Kind::Elapsed => return Elapsed::new().fmt(f),
+            Kind::NoRuntime => {
                 return f.write_str(
                     "no tokio runtime here: outside a runtime, `Timer::current` returns the process's own timer",
                 );
             }
-            (Kind::RuntimeEnded, _) => {
+            Kind::RuntimeEnded => {
                 return f.write_str("the current tokio runtime was shut down, and its timers ended with it");
             }
-            (Kind::AtCapacity, Some(pending)) => format!("is at capacity: {pending} pending"),
-            (Kind::AtCapacity, None) => "is at capacity".to_owned(),
-            (Kind::Invalid, _) => "does not accept this deadline".to_owned(),
-            (Kind::Shutdown, _) => "has ended: it was shut down, or its driver was dropped with its runtime".to_owned(),
-        };
+            Kind::Shutdown | Kind::AtCapacity | Kind::Invalid => {}
+        }
         match self.timer {
-            Some(name) => write!(f, "the timer `{name}` {what}"),
-            None => write!(f, "the timer {what}"),
+            Some(name) => write!(f, "the timer `{name}` ")?,
+            None => f.write_str("the timer ")?,
+        }
+        match (self.kind, self.pending) {
+            (Kind::AtCapacity, Some(pending)) => write!(f, "is at capacity: {pending} pending"),
+            (Kind::AtCapacity, None) => f.write_str("is at capacity"),
+            (Kind::Invalid, _) => f.write_str("does not accept this deadline"),
+            _ => f.write_str("has ended: it was shut down, or its driver was dropped with its runtime"),
         }
     }
 }
