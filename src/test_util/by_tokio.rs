@@ -9,8 +9,9 @@
 // Invariants
 // 1. The clock moves only while the runtime is idle, and by tokio's alarm wherever that can do it.
 // 2. It moves to no deadline before tokio's own timers of an earlier millisecond have fired.
-// 3. If the runtime is not found idle for long, a step is left to tokio's alarm, which rounds up: while the clock is
-//    held, tokio's own timers may wake the runtime more often than a busy machine can check it.
+// 3. If no thread can be started, or the runtime is not found idle for long, a step is left to tokio's alarm, which
+//    rounds up: while the clock is held, tokio's own timers may wake the runtime more often than a busy machine can
+//    check it.
 
 use std::future::Future;
 use std::pin::pin;
@@ -91,7 +92,10 @@ impl Approach {
         self.step = Arc::new(Counter::new(BEGUN));
         let watch = Watch::of(&Handle::current());
         let held = Some(watch.claim(Claim::Move));
-        WhenIdle { held, ..WhenIdle::new(watch, TakeStep::new(timer, &self.step)) }.start();
+        let step = WhenIdle { held, ..WhenIdle::new(watch, TakeStep::new(timer, &self.step)) };
+        if step.try_start().is_err() {
+            self.step.store(clock::now().0, SeqCst);
+        }
     }
 }
 

@@ -7,7 +7,7 @@
 // 3. If there is nothing to do or the runtime is busy for long, it says why, once.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::panic::Location;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -76,12 +76,16 @@ impl<A: Action> WhenIdle<A> {
     /// Starts the thread, which ends when the action is over, or with the runtime.
     #[track_caller]
     pub(super) fn start(self) -> JoinHandle<()> {
-        match thread::Builder::new().name("hairspring-clock".into()).spawn(move || self.run()) {
+        match self.try_start() {
             Ok(thread) => thread,
             Err(error) => {
                 panic!("hairspring failed to start the thread that checks whether a runtime is idle: {error}")
             }
         }
+    }
+
+    pub(super) fn try_start(self) -> io::Result<JoinHandle<()>> {
+        thread::Builder::new().name("hairspring-clock".into()).spawn(move || self.run())
     }
 
     fn run(mut self) {
@@ -172,5 +176,5 @@ pub(super) fn report(
 
 /// Bypasses the test harness, which keeps the output of `eprintln` until the test ends.
 fn print(text: &str) {
-    let _ = std::io::stderr().write_all(text.as_bytes());
+    let _ = io::stderr().write_all(text.as_bytes());
 }

@@ -157,6 +157,22 @@ fn a_timer_that_gets_no_thread_is_an_error_or_does_without() {
     });
 }
 
+/// A bug that this crate had: the driver panicked, and so did each that replaced it, without end.
+#[cfg(feature = "test-util")]
+#[test]
+fn a_paused_clock_that_gets_no_thread_rounds_up() {
+    alone(|| {
+        current_thread().block_on(async {
+            sleep(ms(1)).await;
+            refuse_threads();
+            hairspring::pause();
+            let start = Instant::now();
+            sleep(ms(2) + ms(1) / 2).await;
+            assert!((ms(2) + ms(1) / 2..ms(4)).contains(&start.elapsed()), "{:?}", start.elapsed());
+        });
+    });
+}
+
 /// How many threads watch for jumps of a clock. Linux truncates thread names to 15 characters.
 fn watchers() -> usize {
     let tasks = fs::read_dir("/proc/self/task").unwrap().map(|task| task.unwrap().path());

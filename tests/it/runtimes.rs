@@ -469,7 +469,7 @@ fn timers_fire_after_their_threads_ended() {
             let (woken, waker) = Wakes::new();
             let threads = (0..24).map(|_| {
                 let (handle, waker) = (runtime.handle().clone(), waker.clone());
-                thread::spawn(move || {
+                let thread = thread::spawn(move || {
                     let _guard = handle.enter();
                     let nap = |_| {
                         let mut nap = sleep(HOUR);
@@ -477,10 +477,10 @@ fn timers_fire_after_their_threads_ended() {
                         nap
                     };
                     (0..20).map(nap).collect::<Vec<_>>()
-                })
+                });
+                thread.join().unwrap()
             });
-            let threads: Vec<_> = threads.collect();
-            let mut naps: Vec<_> = threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect();
+            let mut naps: Vec<_> = threads.flatten().collect();
             for (index, nap) in (0..).zip(&mut naps) {
                 nap.reset_at(Instant::now() + ms(2 + index % 20));
             }
