@@ -13,8 +13,8 @@
 //! Names, signatures and behaviour are tokio's, with two exceptions: [`Instant`] is a separate type that converts to
 //! and from tokio's, and some behaviour differs, as listed in [Migrating](guide::migrating).
 //!
-//! Timers wait in hierarchical timing wheels, one per worker thread, and one tokio task per runtime fires them. The
-//! cost of registering or cancelling a timer does not depend on the number of threads or timers.
+//! Timers wait in hierarchical timing wheels, one per worker thread, and one tokio task per runtime fires them. What it
+//! costs to register or cancel a timer hardly depends on the number of threads or timers.
 //!
 //! Deadlines have nanosecond resolution. A timer never fires early, and usually fires within a fraction of a
 //! millisecond after its deadline. Any duration is accepted; more than 500 years counts as 500 years.
@@ -74,7 +74,7 @@ mod clock;
 mod collections;
 mod core;
 mod deadline;
-/// The errors of this crate. Modules that return one re-export it.
+/// The errors of this crate. Some have a second path: at the root, or in the module that returns them.
 ///
 /// All are `Clone`, `PartialEq`, `Eq`, `Send` and `Sync`. All but [`TryInsertError`] and [`GrpcTimeoutError`] convert
 /// to an [`io::Error`](std::io::Error).

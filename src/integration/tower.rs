@@ -299,7 +299,7 @@ impl<S> Timeout<S> {
 }
 
 impl<S, L, A> Timeout<S, L, A> {
-    /// Waits on `timer`, as [`TimeoutLayer::with_timer`] does. A request that has been called keeps its timer.
+    /// Waits on `timer`, as [`TimeoutLayer::with_timer`] does. A request that is already under way keeps its timer.
     ///
     /// # Examples
     ///

@@ -193,8 +193,9 @@ pub fn assert_no_timers_left() -> NoTimersLeft {
 ///
 /// # Panics
 ///
-/// The drop panics with the list of [`pending`](pending()) if a timer waits, and if the runtime has already ended,
-/// unless the thread is already panicking. Fields drop in order: declare the guard above the runtime.
+/// The drop panics with the list of [`pending`](pending()) if a timer waits. It also panics if the runtime has already
+/// ended: fields drop in order, so declare the guard above the runtime. If the thread is already panicking, it does not
+/// panic.
 ///
 /// # Examples
 ///

@@ -184,8 +184,8 @@ impl Builder {
         self
     }
 
-    /// Limits how long a due timer may be postponed to share a wake-up with others. The limit is at most 1 s, and zero
-    /// postpones no timer. The default is 1 ms, or zero with a [`resolution`](Builder::resolution).
+    /// Limits how long a due timer may be delayed to share a wake-up with others. The limit is at most 1 s, and zero
+    /// delays no timer. The default is 1 ms, or zero with a [`resolution`](Builder::resolution).
     ///
     /// Each turn of the driver takes tens of microseconds of CPU time, however few timers it fires. While at most one
     /// timer fires per `longest`, apart from short bursts after a rest, each fires when it is due. Denser timers share
