@@ -1,5 +1,4 @@
-//! A differential fuzzer for hairspring, and a soak on a virtual clock: see TESTING.md. `tests/it/fuzz.rs` runs a few
-//! rounds of each target.
+//! A differential fuzzer for hairspring: see TESTING.md. `tests/it/fuzz.rs` runs a few rounds of each target.
 
 mod clock;
 mod map;
@@ -8,7 +7,6 @@ mod queue;
 #[allow(dead_code)]
 mod random;
 mod run;
-mod soak;
 mod timer;
 mod virtual_time;
 mod wheel;
@@ -23,8 +21,7 @@ use std::time::{Duration, Instant};
 use random::Random;
 use run::Target;
 
-const USAGE: &str = "usage: hairspring-fuzz [wheel|timer|queue|map|current|workers|bubble|manual|all] [--seed N] [--operations N] [--threads N]
-       hairspring-fuzz soak [--years N]";
+const USAGE: &str = "usage: hairspring-fuzz [wheel|timer|queue|map|current|workers|bubble|manual|all] [--seed N] [--operations N] [--threads N]";
 
 /// Of 10,000 operations, how many each target gets from `all`. Each then takes about the same time.
 const SHARES: [(&str, u64); 8] = [
@@ -49,14 +46,13 @@ struct Settings {
 
 fn main() -> ExitCode {
     let mut settings = Settings { seed: 1, operations: 10_000_000, threads: 1 };
-    let (mut years, mut command) = (10, String::from("all"));
+    let mut command = String::from("all");
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         let option = match argument.as_str() {
             "--seed" => &mut settings.seed,
             "--operations" => &mut settings.operations,
             "--threads" => &mut settings.threads,
-            "--years" => &mut years,
             _ => {
                 command = argument;
                 continue;
@@ -70,7 +66,6 @@ fn main() -> ExitCode {
     // Failures are reported, and some panics are expected.
     std::panic::set_hook(Box::new(|_| ()));
     let passed = match command.as_str() {
-        "soak" => soak::run(years),
         "all" => {
             let part = settings.operations.div_ceil(10_000);
             SHARES.iter().all(|(name, share)| {
