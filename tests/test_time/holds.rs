@@ -1,13 +1,12 @@
 //! A hold or a new rate is in force when the call returns, whatever another thread is doing to the clock.
 
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 
 use crate::common::{HOUR, Random, ms, must_end, on_wake, poll_with, rounds, step};
-use crate::kinds::{EACH, Kind, MICRO, TOKIOS, computes_for, on_each};
+use crate::kinds::{Kind, MICRO, computes_for};
 use hairspring::test_util::{self, ManualClock, settle};
-use hairspring::{Duration, Instant, Sleep, Timer, sleep};
+use hairspring::{Duration, Instant, Sleep, Timer};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
@@ -253,26 +252,6 @@ fn brief_holds_do_not_keep_a_clock_from_moving() {
             });
         });
     }
-}
-
-#[test]
-fn a_clock_is_held_until_the_last_hold_drops() {
-    on_each(&[TOKIOS.as_slice(), &EACH].concat(), || async {
-        for nap in [MICRO, ms(1), HOUR] {
-            let start = Instant::now();
-            let (holds, dropped) = ([test_util::hold(), test_util::hold()], Arc::<AtomicUsize>::default());
-            let count = dropped.clone();
-            thread::spawn(move || {
-                for hold in holds {
-                    thread::sleep(ms(15));
-                    count.fetch_add(1, SeqCst);
-                    drop(hold);
-                }
-            });
-            sleep(nap).await;
-            assert_eq!((dropped.load(SeqCst), start.elapsed()), (2, nap));
-        }
-    });
 }
 
 /// A bug that this crate had: a hold is a blocking task, and the runtime waited for it to end.

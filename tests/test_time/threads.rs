@@ -1,16 +1,11 @@
 //! Threads and a paused multi-thread runtime. A thread in `block_on` holds time, and a thread that has left does not.
 
-use std::net::{TcpListener, TcpStream};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-#[cfg(unix)]
-use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::{self, JoinHandle};
 
-use crate::common::{
-    HOUR, HUNG, bare, current_thread, ms, multi_thread, must_end, paused, rounds, step, threads_are_seen,
-};
+use crate::common::{HOUR, HUNG, bare, current_thread, ms, multi_thread, must_end, rounds, step, threads_are_seen};
 use crate::kinds::{MICRO, computes_for};
 use hairspring::test_util::settle;
 use hairspring::{Duration, Instant, pause, sleep};
@@ -87,23 +82,9 @@ impl Then {
         Then::new(blocks, move || ends.store(true, SeqCst))
     }
 
-    /// Waits for a message from tokio's channel.
-    fn waits(wait: impl FnOnce(oneshot::Receiver<()>) + Send + 'static) -> Then {
-        let (sender, answer) = oneshot::channel();
-        Then::new(move || wait(answer), move || sender.send(()).unwrap())
-    }
-
     fn waits_in(other: impl FnOnce() -> Runtime + Send + 'static) -> Then {
-        Then::waits(|answer| other().block_on(answer).unwrap())
-    }
-
-    fn receives() -> Then {
-        let (sender, receiver) = mpsc::channel();
-        Then::new(move || receiver.recv().unwrap(), move || sender.send(()).unwrap())
-    }
-
-    fn sleeps() -> Then {
-        Then::repeats(|| thread::sleep(ms(100)))
+        let (sender, answer) = oneshot::channel();
+        Then::new(move || other().block_on(answer).unwrap(), move || sender.send(()).unwrap())
     }
 }
 
@@ -195,48 +176,19 @@ type NamedThen = (&'static str, fn() -> Then);
 /// Ways to wait and to work that look different to the system.
 const THENS: &[NamedThen] = &[
     ("ends", || Then::new(|| (), || ())),
-    ("sleeps", Then::sleeps),
-    ("receives a message", Then::receives),
+    ("sleeps", || Then::repeats(|| thread::sleep(ms(100)))),
+    ("receives a message", || {
+        let (sender, receiver) = mpsc::channel();
+        Then::new(move || receiver.recv().unwrap(), move || sender.send(()).unwrap())
+    }),
     ("receives messages here and there", receives_here_and_there),
-    ("accepts a connection", || {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        Then::new(move || drop(listener.accept().unwrap()), move || drop(TcpStream::connect(address).unwrap()))
-    }),
-    #[cfg(unix)]
-    ("waits for a process", || {
-        let mut cat = child();
-        let input = cat.stdin.take().unwrap();
-        Then::new(move || assert!(cat.wait().unwrap().success()), move || drop(input))
-    }),
-    ("is parked by another executor", || Then::waits(|answer| futures::executor::block_on(answer).unwrap())),
-    ("waits for a task", || Then::waits(|answer| answer.blocking_recv().unwrap())),
     ("waits in a current-thread runtime", || Then::waits_in(current_thread)),
-    ("waits in a multi-thread runtime", || Then::waits_in(|| multi_thread(2))),
-    ("waits in a current-thread runtime without drivers", || Then::waits_in(|| bare().into_iter().next().unwrap())),
     ("waits in a multi-thread runtime without drivers", || Then::waits_in(|| bare().into_iter().last().unwrap())),
-    ("waits in a paused runtime", || Then::waits_in(paused)),
-    ("waits in a paused multi-thread runtime", || {
-        Then::waits(|answer| {
-            multi_thread(1).block_on(async {
-                pause();
-                answer.await.unwrap();
-            });
-        })
-    }),
     ("sleeps in another runtime", || Then::repeats(|| current_thread().block_on(sleep(ms(20))))),
-    ("sleeps by tokio's timer in another runtime", || {
-        Then::repeats(|| multi_thread(1).block_on(async { tokio::time::sleep(ms(20)).await }))
-    }),
     ("blocks in a current-thread runtime", || {
         Then::repeats(|| current_thread().block_on(async { thread::sleep(ms(300)) }))
     }),
 ];
-
-#[cfg(unix)]
-fn child() -> std::process::Child {
-    Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap()
-}
 
 /// Receives at varying stack depths, above and below the depth in the runtime.
 fn receives_here_and_there() -> Then {
@@ -386,12 +338,13 @@ pub(crate) mod inside {
         });
     }
 
-    /// Computes for longer than any grace while a task sleeps.
+    /// Computes and waits for longer than any grace while a task sleeps.
     fn no_time_passes_here() {
         pause();
         let start = Instant::now();
         let sleeps = tokio::spawn(sleep(HOUR));
         computes_for(ms(100));
+        thread::spawn(|| thread::sleep(ms(60))).join().unwrap();
         assert_eq!(start.elapsed(), Duration::ZERO);
         sleeps.abort();
     }
@@ -407,21 +360,6 @@ pub(crate) mod inside {
             let inner = || multi_thread(2).block_on(async { no_time_passes_here() });
             runtime.block_on(runtime.spawn_blocking(inner)).unwrap();
             runtime.block_on(runtime.spawn(async move { tokio::task::block_in_place(inner) })).unwrap();
-        });
-    }
-
-    /// The thread has not yet waited in `block_on`.
-    #[test]
-    fn it_waits_for_a_thread() {
-        on_workers(|runtime| {
-            runtime.block_on(async {
-                pause();
-                let start = Instant::now();
-                let sleeps = tokio::spawn(sleep(HOUR));
-                thread::spawn(|| thread::sleep(ms(60))).join().unwrap();
-                assert_eq!(start.elapsed(), Duration::ZERO);
-                sleeps.await.unwrap();
-            });
         });
     }
 }

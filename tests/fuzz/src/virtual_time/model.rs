@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hairspring::test_util::{self, Hold, ManualClock};
-use hairspring::{Duration, Instant, Interval, Sleep, Timeout, Timer};
+use hairspring::{DelayQueue, Duration, Instant, Interval, Sleep, Timeout, Timer};
 use tokio::sync::RwLock;
 
 /// The time of the clock under test, counted from the start of the program.
@@ -44,6 +44,13 @@ impl Clock {
         match self {
             Clock::OfTheRuntime => hairspring::interval_at(at, period),
             Clock::Manual(_, timer) => timer.interval_at(at, period),
+        }
+    }
+
+    pub(super) fn queue(&self) -> DelayQueue<()> {
+        match self {
+            Clock::OfTheRuntime => DelayQueue::new(),
+            Clock::Manual(_, timer) => DelayQueue::with_timer(timer),
         }
     }
 

@@ -10,8 +10,10 @@ use std::thread;
 
 use hairspring::test_util::{self, advance_and_settle, settle};
 use hairspring::{Duration, Instant, advance, pause, resume};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, mpsc, oneshot};
-use tokio::task::{block_in_place, yield_now};
+use tokio::task::{JoinHandle, block_in_place, yield_now};
 
 use super::model::{Clock, Model, Time};
 
@@ -36,6 +38,10 @@ pub(crate) enum Step {
         ticks: u32,
         works: Duration,
     },
+    /// Entries of a queue, one of which is reset while another waits.
+    Queue([Duration; 3]),
+    /// Sleeps and exchanges words with a task that sleeps for another time, through a socket or a pipe.
+    Talk(bool, [Duration; 2]),
     /// Waits for a task that sleeps and sends an answer.
     Ask(Duration),
     /// Spawns a task that sleeps, and aborts it after another time.
@@ -109,6 +115,8 @@ pub(super) struct Task {
     at: Time,
     /// No message had arrived by then.
     nothing_until: Time,
+    /// Blocking work that it has not waited for.
+    left: Vec<JoinHandle<()>>,
 }
 
 impl Task {
@@ -121,7 +129,7 @@ impl Task {
         let at = model.sees_at_least(Time::ZERO, || "the start".into());
         let task = |(name, channel)| {
             let (model, mailboxes) = (model.clone(), mailboxes.clone());
-            Task { model, name, mailboxes, channel, alone, at, nothing_until: Time::ZERO }
+            Task { model, name, mailboxes, channel, alone, at, nothing_until: Time::ZERO, left: Vec::new() }
         };
         channels.into_iter().enumerate().map(task).collect()
     }
@@ -137,6 +145,7 @@ impl Task {
             self.sees(self.at, step);
             self.model.note(self.name, number, self.at);
         }
+        self.waits_for_work().await;
     }
 
     fn describe(&self, after: impl std::fmt::Debug) -> impl FnOnce() -> String {
@@ -222,6 +231,8 @@ impl Task {
                     self.sleeps(works).await;
                 }
             }
+            Step::Queue(lengths) => self.queues(lengths, step).await,
+            Step::Talk(through_socket, lengths) => self.talks(through_socket, lengths).await,
             Step::Ask(length) => {
                 let (sends, answer) = oneshot::channel();
                 tokio::spawn(self.copy().answers(length, sends));
@@ -271,7 +282,57 @@ impl Task {
     /// The same task at the same time, without its messages.
     fn copy(&self) -> Task {
         let (model, mailboxes, channel) = (self.model.clone(), self.mailboxes.clone(), mpsc::unbounded_channel().1);
-        Task { model, mailboxes, channel, ..*self }
+        Task { model, mailboxes, channel, left: Vec::new(), ..*self }
+    }
+
+    async fn queues(&mut self, [first, second, third]: [Duration; 3], step: Step) {
+        let (mut queue, start) = (self.model.clock.queue(), self.model.start);
+        let keys = [first, second].map(|after| queue.insert((), after));
+        self.sleeps(first.min(second) / 2).await;
+        queue.reset(&keys[0], third);
+        let mut due = keys.map(|key| queue.deadline(&key) - start);
+        due.sort_unstable();
+        for due in due {
+            let expired = poll_fn(|cx| queue.poll_expired(cx)).await.expect("two were inserted");
+            let (expected, told) = (due.max(self.at), expired.deadline() - start);
+            self.model.require(told <= expected, || format!("{step:?} gives that of {told:?} at {expected:?}"));
+            self.sees(expected, step);
+        }
+    }
+
+    async fn talks(&mut self, through_socket: bool, lengths: [Duration; 2]) {
+        if !through_socket {
+            let (near, far) = tokio::io::duplex(64);
+            return self.exchange(near, far, lengths).await;
+        }
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("there is a port");
+        let near = tokio::spawn(TcpStream::connect(listener.local_addr().expect("it has one")));
+        let (far, _) = listener.accept().await.expect("it connects");
+        let near = near.await.expect("the task ends").expect("it listens");
+        // Without this, the system may delay sending in real time, which the clock does not see.
+        near.set_nodelay(true).and_then(|()| far.set_nodelay(true)).expect("they are TCP sockets");
+        self.sees(self.at, "a connection");
+        self.exchange(near, far, lengths).await;
+    }
+
+    async fn exchange<S>(&mut self, near: S, far: S, [ours, theirs]: [Duration; 2])
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let mut other = self.copy();
+        let other = tokio::spawn(async move { other.exchanges(far, theirs).await });
+        self.exchanges(near, ours).await;
+        other.await.expect("the task ends");
+    }
+
+    /// The word is the time at which it was sent.
+    async fn exchanges(&mut self, mut socket: impl AsyncRead + AsyncWrite + Unpin, nap: Duration) {
+        self.sleeps(nap).await;
+        let (sent, mut word) = (u64::try_from(self.at.as_nanos()).expect("hours"), [0; 8]);
+        socket.write_all(&sent.to_le_bytes()).await.expect("it is open");
+        socket.read_exact(&mut word).await.expect("it is open");
+        let came = Duration::from_nanos(u64::from_le_bytes(word));
+        self.sees(came.max(self.at), "a word");
     }
 
     async fn answers(mut self, length: Duration, sends: oneshot::Sender<Time>) {
@@ -295,8 +356,8 @@ impl Task {
             mailbox.send((task.at, held));
         };
         match work {
-            Work::Ours => test_util::spawn_blocking(code).await.expect("the work ends"),
-            Work::Tokios => tokio::task::spawn_blocking(code).await.expect("the work ends"),
+            Work::Ours => self.left.push(test_util::spawn_blocking(code)),
+            Work::Tokios => self.left.push(tokio::task::spawn_blocking(code)),
             Work::InPlace => block_in_place(code),
             Work::Held => {
                 let _control = model.control.read().await;
@@ -309,6 +370,16 @@ impl Task {
                 model.controls[1].fetch_sub(1, SeqCst);
                 model.end_move();
             }
+        }
+        // Nobody waits for some of the work until the end.
+        if real.subsec_micros() % 4 > 0 {
+            self.waits_for_work().await;
+        }
+    }
+
+    async fn waits_for_work(&mut self) {
+        for work in self.left.drain(..) {
+            work.await.expect("the work ends");
         }
     }
 
