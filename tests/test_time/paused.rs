@@ -1,13 +1,12 @@
 //! A paused clock moves from deadline to deadline whenever nothing else can happen. The fuzzer tests with random programs
 //! that it is exact: see `tests/it/fuzz.rs`. The cases here are rare in such programs.
 
-use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, Once};
+use std::sync::{Arc, Mutex};
 use std::thread;
 
 use crate::common::{
-    HOUR, Random, both_flavours, current_thread, ms, multi_thread, must_end, on_wake, panic_message, paused, poll_with,
+    HOUR, Random, both_flavours, current_thread, ms, multi_thread, must_end, on_wake, panicked, paused, poll_with,
     rounds, step,
 };
 use crate::kinds::{BUBBLES, DAY, EACH, Kind, MICRO, NANO, TOKIOS, WORKERS, on_each, on_each_and_in_a_task};
@@ -250,27 +249,6 @@ fn a_replaced_timer_ends_after_its_last_sleep() {
             });
         });
     }
-}
-
-thread_local! {
-    /// The file and the line of this thread's last panic.
-    static PANICKED: RefCell<(String, u32)> = RefCell::default();
-}
-
-/// The message, the file and the line of the panic of `code`.
-fn panicked<T>(code: impl FnOnce() -> T) -> (String, String, u32) {
-    static HOOK: Once = Once::new();
-    HOOK.call_once(|| {
-        let before = std::panic::take_hook();
-        std::panic::set_hook(Box::new(move |panic| {
-            let at = panic.location().map(|at| (at.file().to_owned(), at.line()));
-            PANICKED.set(at.unwrap_or_default());
-            before(panic);
-        }));
-    });
-    let message = panic_message(code);
-    let (file, line) = PANICKED.take();
-    (message, file, line)
 }
 
 #[test]
