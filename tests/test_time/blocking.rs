@@ -185,11 +185,6 @@ fn long_work_holds_time_and_bubbles() {
         must_end(move || {
             runtime.block_on(async {
                 pause();
-                let start = Instant::now();
-                let work = begun_work();
-                work.abort();
-                assert_eq!(timeout(HOUR, work).await.expect("no time passes").unwrap(), 5);
-                assert_eq!(start.elapsed(), Duration::ZERO);
                 assert_eq!(no_time_passes_during(begun_work()).await.unwrap(), 5);
             });
         });
@@ -256,13 +251,13 @@ fn a_worker_that_blocks_in_place_lets_time_pass() {
                 pause();
                 let start = Instant::now();
                 let nests = async move {
-                    for _ in 0..20 {
+                    for _ in 0..5 {
                         block_in_place(|| Handle::current().block_on(sleep(HOUR)));
                         no_time_passes_during(test_util::spawn_blocking(|| thread::sleep(ms(2)))).await.unwrap();
                     }
                 };
                 tokio::spawn(nests).await.unwrap();
-                assert_eq!(start.elapsed(), 40 * HOUR);
+                assert_eq!(start.elapsed(), 10 * HOUR);
             });
         });
     }

@@ -19,15 +19,12 @@ const SOON: Duration = Duration::from_secs(15);
 /// Enters a runtime, calls a function there, and leaves.
 type Way = (&'static str, fn(&Runtime, &dyn Fn()));
 
-const RETURNED: Way = ("block_on returned", |runtime, inside| runtime.block_on(async { inside() }));
-const LET_GO: Way = ("a guard was dropped", |runtime, inside| {
-    let _guard = runtime.enter();
-    inside();
-});
-
-const WAYS: [Way; 6] = [
-    RETURNED,
-    LET_GO,
+const WAYS: [Way; 5] = [
+    ("block_on returned", |runtime, inside| runtime.block_on(async { inside() })),
+    ("a guard was dropped", |runtime, inside| {
+        let _guard = runtime.enter();
+        inside();
+    }),
     ("block_on returned after a sleep", |runtime, inside| {
         runtime.block_on(async {
             inside();
@@ -49,13 +46,6 @@ const WAYS: [Way; 6] = [
         let other = current_thread();
         let _other = other.enter();
         assert!(Instant::now() <= Instant::now());
-    }),
-    ("another executor ended inside", |runtime, inside| {
-        let _guard = runtime.enter();
-        futures::executor::block_on(async {
-            inside();
-            sleep(HOUR).await;
-        });
     }),
 ];
 
@@ -88,40 +78,27 @@ impl Then {
     }
 }
 
-/// Runs pieces of code in sequence on one thread.
-#[derive(Clone, Copy)]
-enum Host {
-    OwnThread,
-    /// The only thread of another runtime's pool.
-    PoolOfAnother,
-    /// The only worker of another runtime.
-    WorkerOfAnother,
-}
-
-impl Host {
-    fn run(self, first: impl FnOnce() + Send + 'static, second: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
-        thread::spawn(move || match self {
-            Host::OwnThread => {
-                first();
-                second();
-            }
-            Host::PoolOfAnother => {
-                let mut builder = Builder::new_current_thread();
-                let other = builder.max_blocking_threads(1).enable_all().build().unwrap();
-                let (first, second) = (other.spawn_blocking(first), other.spawn_blocking(second));
-                other.block_on(async { (first.await.unwrap(), second.await.unwrap()) });
-            }
-            Host::WorkerOfAnother => {
-                let other = multi_thread(1);
-                let (first, second) = (other.spawn(async { first() }), other.spawn(async { second() }));
-                other.block_on(async { (first.await.unwrap(), second.await.unwrap()) });
-            }
-        })
-    }
+/// Calls two pieces of code in sequence on one thread: its own, or the only one of another runtime's pool.
+fn in_sequence(
+    in_a_pool: bool,
+    first: impl FnOnce() + Send + 'static,
+    second: impl FnOnce() + Send + 'static,
+) -> JoinHandle<()> {
+    thread::spawn(move || {
+        if in_a_pool {
+            let mut builder = Builder::new_current_thread();
+            let other = builder.max_blocking_threads(1).enable_all().build().unwrap();
+            let (first, second) = (other.spawn_blocking(first), other.spawn_blocking(second));
+            other.block_on(async { (first.await.unwrap(), second.await.unwrap()) });
+        } else {
+            first();
+            second();
+        }
+    })
 }
 
 /// Fails unless the clock of a runtime moves, and `settle` returns, while a thread that has left it blocks.
-fn goes_on(host: Host, (name, way): Way, then: Then) -> Result<(), String> {
+fn goes_on(in_a_pool: bool, (name, way): Way, then: Then) -> Result<(), String> {
     let runtime = Arc::new(multi_thread(2));
     let ((go, may_begin), (ends, ended)) = (oneshot::channel(), mpsc::channel());
     let task = Mutex::new(Some(async move {
@@ -144,7 +121,7 @@ fn goes_on(host: Host, (name, way): Way, then: Then) -> Result<(), String> {
         drop(entered);
         leaves.send(()).unwrap();
     };
-    let thread = host.run(first, then.blocks);
+    let thread = in_sequence(in_a_pool, first, then.blocks);
     has_left.recv_timeout(HUNG).unwrap();
     // By now, the thread most probably blocks.
     thread::sleep(ms(30));
@@ -162,10 +139,11 @@ fn goes_on(host: Host, (name, way): Way, then: Then) -> Result<(), String> {
     }
 }
 
-fn goes_on_after(ways: &[(Host, Way)], (does, then): NamedThen) {
+/// After each way to leave the runtime.
+fn goes_on_after(in_a_pool: bool, (does, then): NamedThen) {
     let failures: Vec<String> = thread::scope(|scope| {
-        let checks = ways.iter().map(|&(host, way)| (host, way, then()));
-        let threads: Vec<_> = checks.map(|(host, way, then)| scope.spawn(move || goes_on(host, way, then))).collect();
+        let checks = WAYS.map(|way| (way, then()));
+        let threads = checks.map(|(way, then)| scope.spawn(move || goes_on(in_a_pool, way, then)));
         threads.into_iter().filter_map(|thread| thread.join().unwrap().err()).collect()
     });
     assert!(failures.is_empty(), "it {does}: {failures:#?}");
@@ -215,19 +193,14 @@ fn receives_here_and_there() -> Then {
 #[test]
 fn a_thread_that_has_left_holds_no_time() {
     for &then in THENS {
-        goes_on_after(&WAYS.map(|way| (Host::OwnThread, way)), then);
+        goes_on_after(false, then);
     }
 }
 
 #[test]
 fn a_thread_back_in_another_runtime_holds_no_time() {
-    let (sleeps, receives) = (THENS[1], THENS[2]);
-    for then in [sleeps, receives, ("waits in a runtime", || Then::waits_in(current_thread))] {
-        goes_on_after(&WAYS.map(|way| (Host::PoolOfAnother, way)), then);
-    }
-    // A worker cannot be in two runtimes.
-    for then in [sleeps, receives] {
-        goes_on_after(&[(Host::WorkerOfAnother, LET_GO)], then);
+    for then in [THENS[1], THENS[2], ("waits in a runtime", || Then::waits_in(current_thread))] {
+        goes_on_after(true, then);
     }
 }
 
@@ -338,13 +311,12 @@ pub(crate) mod inside {
         });
     }
 
-    /// Computes and waits for longer than any grace while a task sleeps.
+    /// Computes for longer than any grace while a task sleeps.
     fn no_time_passes_here() {
         pause();
         let start = Instant::now();
         let sleeps = tokio::spawn(sleep(HOUR));
         computes_for(ms(100));
-        thread::spawn(|| thread::sleep(ms(60))).join().unwrap();
         assert_eq!(start.elapsed(), Duration::ZERO);
         sleeps.abort();
     }
@@ -360,6 +332,21 @@ pub(crate) mod inside {
             let inner = || multi_thread(2).block_on(async { no_time_passes_here() });
             runtime.block_on(runtime.spawn_blocking(inner)).unwrap();
             runtime.block_on(runtime.spawn(async move { tokio::task::block_in_place(inner) })).unwrap();
+        });
+    }
+
+    /// The thread has not yet waited in `block_on`.
+    #[test]
+    fn it_waits_for_a_thread() {
+        on_workers(|runtime| {
+            runtime.block_on(async {
+                pause();
+                let start = Instant::now();
+                let sleeps = tokio::spawn(sleep(HOUR));
+                thread::spawn(|| thread::sleep(ms(60))).join().unwrap();
+                assert_eq!(start.elapsed(), Duration::ZERO);
+                sleeps.await.unwrap();
+            });
         });
     }
 }
