@@ -1,17 +1,16 @@
 //! A paused clock moves from deadline to deadline whenever nothing else can happen. The fuzzer tests with random programs
 //! that it is exact: see `tests/it/fuzz.rs`. The cases here are rare in such programs.
 
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
 use crate::common::{
     HOUR, Random, both_flavours, current_thread, ms, multi_thread, must_end, on_wake, panicked, paused, poll_with,
-    rounds, step,
+    rounds,
 };
-use crate::kinds::{BUBBLES, DAY, EACH, Kind, MICRO, NANO, TOKIOS, WORKERS, on_each, on_each_and_in_a_task};
+use crate::kinds::{BUBBLES, DAY, EACH, MICRO, NANO, TOKIOS, WORKERS, on_each, on_each_and_in_a_task};
 use crate::threads::inside::holds_time;
-use hairspring::test_util::{self, advance_and_settle, settle};
+use hairspring::test_util::{self, advance_and_settle};
 use hairspring::{Duration, Instant, Timer, advance, interval, pause, resume, sleep, sleep_until};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -284,62 +283,4 @@ fn misuse_panics_with_the_callers_line() {
     assert!(message.starts_with(outside), "{message}");
     assert_eq!(panicked(resume).0, outside);
     assert_eq!(panicked(pause).0, outside);
-}
-
-/// Threads that keep CPUs busy.
-struct Busy {
-    over: Arc<AtomicBool>,
-    threads: Vec<thread::JoinHandle<()>>,
-}
-
-impl Busy {
-    fn begin(threads: usize) -> Busy {
-        let over = Arc::<AtomicBool>::default();
-        let computes = |over: Arc<AtomicBool>| move || while !over.load(SeqCst) {};
-        Busy { threads: (0..threads).map(|_| thread::spawn(computes(over.clone()))).collect(), over }
-    }
-}
-
-impl Drop for Busy {
-    fn drop(&mut self) {
-        self.over.store(true, SeqCst);
-        for thread in self.threads.drain(..) {
-            thread.join().unwrap();
-        }
-    }
-}
-
-const SLEEPS: u32 = 20;
-
-async fn sleeps_exactly(nap: Duration, start: Instant) {
-    for n in 1..=SLEEPS {
-        sleep(nap).await;
-        assert_eq!(start.elapsed(), n * nap);
-        step();
-    }
-}
-
-/// Sleeps while the clock moves automatically, and settles while it must not move.
-async fn sleeps_and_settles() {
-    for nap in [ms(1), Duration::from_nanos(1_234_567), Duration::from_nanos(321_987)] {
-        sleeps_exactly(nap, Instant::now()).await;
-        let start = Instant::now();
-        let sleeper = tokio::spawn(sleeps_exactly(nap, start));
-        for _ in 0..SLEEPS {
-            settle().await;
-            step();
-        }
-        assert_eq!(start.elapsed(), Duration::ZERO);
-        advance_and_settle(SLEEPS * nap).await;
-        assert_eq!(start.elapsed(), SLEEPS * nap);
-        sleeper.await.unwrap();
-    }
-}
-
-/// A bug that this crate had: its own alarms woke the runtime during a check whether it is idle. On a busy machine,
-/// clocks did not move and `settle` did not return.
-#[test]
-fn clocks_move_on_a_busy_machine() {
-    let _busy = Busy::begin(4);
-    on_each(&[Kind::StartPaused, Kind::PausedLater, Kind::Workers(2), Kind::Bubble], sleeps_and_settles);
 }

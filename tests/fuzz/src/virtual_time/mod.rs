@@ -162,7 +162,7 @@ impl Setup {
     fn step(&self, random: &mut Random) -> Step {
         let (a, b, c) = (length(random), length(random), length(random));
         let (real, to) = (Duration::from_micros(random.below(400)), random.index(self.tasks));
-        match random.below(if self.is_repeatable { 26 } else { 38 }) {
+        match random.below(if self.is_repeatable { 26 } else { 40 }) {
             0 => Step::Yield,
             1 | 30 => Step::Compute(real),
             2..=4 => Step::Sleep(a),
@@ -187,6 +187,7 @@ impl Setup {
             25 | 26 => Step::Talk(self.has_sockets && random.one_in(2), [a, b]),
             27 | 28 => Step::Outside(real, to),
             29 => Step::Run(real, random.one_in(2)),
+            33 | 34 => Step::HoldOutside(real),
             _ => {
                 let work = match self.kind {
                     Kind::Bubble(workers) if workers == 0 || self.is_local => {
@@ -267,6 +268,7 @@ impl Setup {
         for task in spawned {
             task.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
         }
+        model.waits_for_threads().await;
     }
 }
 

@@ -53,6 +53,8 @@ pub(crate) enum Step {
     Block(Work, Duration, usize),
     /// A thread that the clock cannot see sends a message after so long in real time, while the clock is held.
     Outside(Duration, usize),
+    /// A thread holds the clock for so long in real time, whatever the tasks do.
+    HoldOutside(Duration),
     /// Holds the clock while the other tasks run.
     Hold,
     Settle,
@@ -265,6 +267,7 @@ impl Task {
                 }
             }
             Step::Block(work, real, to) => self.blocks(work, real, to, step).await,
+            Step::HoldOutside(real) => model.hold_outside(real),
             Step::Run(real, sleeps) => self.lets_it_run(real, sleeps).await,
             _ => unreachable!("it controls the clock"),
         }
