@@ -396,15 +396,4 @@ mod tests {
     fn a_cell_with_a_waker_is_40_bytes() {
         assert!(size_of::<Cell<std::task::Waker>>() <= 40); // Fewer on systems of 32 bits.
     }
-
-    #[test]
-    fn a_stale_key_finds_nothing_even_in_a_reused_cell() {
-        let mut wheel = Wheel::new();
-        let old = wheel.insert(Tick(1), 'a');
-        wheel.remove(old).unwrap();
-        let new = wheel.insert(Tick(1), 'b');
-        assert_eq!({ old.index }, { new.index }, "the cell is used again");
-        assert!(wheel.get(old).is_none() && wheel.get_mut(old).is_none());
-        assert_eq!(wheel.get(new), Some(&'b'));
-    }
 }

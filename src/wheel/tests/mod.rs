@@ -395,20 +395,6 @@ fn a_reset_to_sooner_or_later_takes_effect_and_keeps_the_key() {
     }
 }
 
-/// netty 14959, 6947
-#[test]
-fn the_count_is_right_whatever_is_tried_twice() {
-    let mut wheel = Wheel::new();
-    let keys = [5, 70, 70, 1 << 40].map(|deadline| wheel.insert(Tick(deadline), deadline));
-    assert_eq!(wheel.len(), 4);
-    assert!(wheel.remove(keys[1]).is_some() && wheel.remove(keys[1]).is_none());
-    assert!(!wheel.reset(keys[1], Tick(9)) && wheel.reset(keys[0], Tick(9)) && wheel.reset(keys[0], Tick(6)));
-    assert_eq!(wheel.len(), 3);
-    assert_eq!(drain(&mut wheel, Tick(100)), [5, 70]);
-    assert!(wheel.remove(keys[0]).is_none() && wheel.remove(keys[2]).is_none());
-    assert_eq!(wheel.len(), 1);
-}
-
 /// tokio 3558, 3270
 #[test]
 fn a_key_of_an_entry_that_is_gone_never_names_a_newer_one() {
