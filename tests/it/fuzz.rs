@@ -88,7 +88,12 @@ mod on_test_clocks {
         let over = AtomicBool::new(false);
         thread::scope(|scope| {
             let _over = OnDrop(|| over.store(true, SeqCst));
-            (0..4).for_each(|_| drop(scope.spawn(|| while !over.load(SeqCst) {})));
+            let computes = || {
+                while !over.load(SeqCst) {
+                    std::hint::spin_loop();
+                }
+            };
+            (0..4).for_each(|_| drop(scope.spawn(computes)));
             rounds::<virtual_time::OnCurrentThread>(20);
             rounds::<virtual_time::OnWorkers>(20);
             rounds::<virtual_time::InBubble>(20);

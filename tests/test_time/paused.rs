@@ -6,16 +6,13 @@ use std::thread;
 
 use crate::common::{
     HOUR, Random, both_flavours, current_thread, ms, multi_thread, must_end, on_wake, panicked, paused, poll_with,
-    rounds,
 };
 use crate::kinds::{BUBBLES, DAY, EACH, MICRO, NANO, TOKIOS, WORKERS, on_each, on_each_and_in_a_task};
 use crate::threads::inside::holds_time;
 use hairspring::test_util::{self, advance_and_settle};
 use hairspring::{Duration, Instant, Timer, advance, interval, pause, resume, sleep, sleep_until};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinSet;
 
 const NOT_PAUSED: &str = "time is not frozen: call `pause` first";
 
@@ -30,46 +27,6 @@ fn bursts_of_timers_are_exact() {
             assert_eq!(Instant::now(), end);
         });
         tasks.collect::<JoinSet<_>>().join_all().await;
-    });
-}
-
-/// Moves time by an hour whenever nothing else can run, until it is aborted.
-fn tick_by_the_hour() -> JoinHandle<()> {
-    tokio::spawn(async {
-        loop {
-            sleep(HOUR).await;
-        }
-    })
-}
-
-/// A socket can be ready before any worker wakes to read from it. On Windows the clock does not see sockets.
-#[cfg(not(windows))]
-#[test]
-fn time_stands_while_a_message_travels() {
-    on_each_and_in_a_task(&[WORKERS.as_slice(), &BUBBLES].concat(), || async {
-        let ticks = tick_by_the_hour();
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let connect = TcpStream::connect(listener.local_addr().unwrap());
-        let (mut near, (mut far, _)) = tokio::try_join!(connect, listener.accept()).unwrap();
-        // Without this, the system may delay sending in real time, which the clock does not see.
-        near.set_nodelay(true).unwrap();
-        far.set_nodelay(true).unwrap();
-        tokio::spawn(async move {
-            let mut word = [0; 1_000];
-            while far.read_exact(&mut word).await.is_ok() {
-                far.write_all(&word).await.unwrap();
-            }
-        });
-        for round in rounds(300) {
-            let before = Instant::now();
-            for _ in 0..4 {
-                near.write_all(&[7; 1_000]).await.unwrap();
-                near.read_exact(&mut [0; 1_000]).await.unwrap();
-            }
-            assert_eq!(before.elapsed(), Duration::ZERO, "the clock jumped early in round {round}");
-            sleep(NANO).await;
-        }
-        ticks.abort();
     });
 }
 

@@ -328,14 +328,16 @@ impl Task {
         other.await.expect("the task ends");
     }
 
-    /// The word is the time at which it was sent.
+    /// Each word is the time at which it was sent.
     async fn exchanges(&mut self, mut socket: impl AsyncRead + AsyncWrite + Unpin, nap: Duration) {
-        self.sleeps(nap).await;
-        let (sent, mut word) = (u64::try_from(self.at.as_nanos()).expect("hours"), [0; 8]);
-        socket.write_all(&sent.to_le_bytes()).await.expect("it is open");
-        socket.read_exact(&mut word).await.expect("it is open");
-        let came = Duration::from_nanos(u64::from_le_bytes(word));
-        self.sees(came.max(self.at), "a word");
+        for nap in [nap, Duration::ZERO, nap / 2, Duration::ZERO] {
+            self.sleeps(nap).await;
+            let (sent, mut word) = (u64::try_from(self.at.as_nanos()).expect("hours"), [0; 8]);
+            socket.write_all(&sent.to_le_bytes()).await.expect("it is open");
+            socket.read_exact(&mut word).await.expect("it is open");
+            let came = Duration::from_nanos(u64::from_le_bytes(word));
+            self.sees(came.max(self.at), "a word");
+        }
     }
 
     async fn answers(mut self, length: Duration, sends: oneshot::Sender<Time>) {
