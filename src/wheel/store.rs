@@ -254,8 +254,7 @@ fn split<const PAGE: usize>(index: u32) -> (usize, usize) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Wheel;
-    use super::{Cell, Slab, Tick};
+    use super::{Cell, Slab};
 
     const PAGE: usize = 128;
 

@@ -186,7 +186,7 @@ fn the_next_expiration_is_never_later_than_the_earliest_timer() {
 #[test]
 fn timers_work_across_2_to_the_36_and_42_and_at_the_end_of_all_ticks() {
     for near in [1 << 36, 1 << 42, 1 << 60, u64::MAX] {
-        for before in 0..130 {
+        for before in (0..66).chain([126, 127, 128, 129]) {
             let start = Tick(near - before);
             let aways = [1, 2, 63, 64, 65, 4_095, 4_096, 1 << 36, u64::MAX];
             assert_all_on_their_tick(Wheel::starting_at(start), aways.map(|away| start + Ticks(away)).into());
