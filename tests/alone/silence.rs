@@ -6,7 +6,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use crate::common::{bare, ms, panicked, use_time};
-use crate::{alone, in_copy};
+use crate::in_copy;
 use hairspring::timer::Alarm;
 use hairspring::{Duration, Instant, Timer, boot, interval, interval_at, wall};
 use tokio::runtime::Runtime;
@@ -51,7 +51,7 @@ fn sleeps_without_enable_time_print_nothing() {
 #[cfg(feature = "test-util")]
 #[test]
 fn with_test_util_tokio_says_once_that_a_current_thread_runtime_lacks_enable_time() {
-    alone(|| {
+    crate::alone(|| {
         panic::set_hook(Box::new(|panic| {
             assert!(panic.to_string().contains("enable_time"), "{panic}");
             PANICS.fetch_add(1, SeqCst);

@@ -8,8 +8,8 @@ use std::thread;
 
 use crate::common::{HOUR, current_thread, ms, must_end, panic_message};
 use crate::kinds::{DAY, Kind, on_each};
-use hairspring::test_util::{self, Bubble, ManualClock, bubble};
-use hairspring::{Duration, Timer, interval, resume, sleep, timeout};
+use hairspring::test_util::{self, Bubble, bubble};
+use hairspring::{Duration, interval, sleep};
 use tokio::sync::oneshot;
 use tokio::task::{JoinSet, spawn_blocking, yield_now};
 
@@ -136,25 +136,6 @@ fn tasks_that_end_without_time_passing_are_allowed() {
     on_each(&KINDS[..2], || async {
         tokio::spawn(spawn_blocking(|| thread::sleep(ms(100))));
     });
-}
-
-#[test]
-fn time_may_move_in_other_ways() {
-    for kind in KINDS {
-        must_end(move || {
-            kind.run(|| async {
-                let clock = ManualClock::new();
-                clock.auto_advance();
-                let timer = Timer::builder().clock(&clock).build().unwrap();
-                for _ in 0..20 {
-                    timer.sleep(DAY).await;
-                }
-                resume();
-                sleep(ms(50)).await;
-                timeout(ms(50), future::pending::<()>()).await.unwrap_err();
-            });
-        });
-    }
 }
 
 #[test]

@@ -190,11 +190,9 @@ impl Setup {
             33 | 34 => Step::HoldOutside(real),
             _ => {
                 let work = match self.kind {
-                    Kind::Bubble(workers) if workers == 0 || self.is_local => {
-                        random.pick(&[Work::Ours, Work::Tokios, Work::Held])
-                    }
-                    Kind::Bubble(_) => random.pick(&[Work::Ours, Work::Tokios, Work::Held, Work::InPlace]),
-                    _ => random.pick(&[Work::Ours, Work::Held]),
+                    Kind::Bubble(1..) if !self.is_local => random.pick(&[Work::Ours, Work::Tokios, Work::InPlace]),
+                    Kind::Bubble(_) => random.pick(&[Work::Ours, Work::Tokios]),
+                    _ => Work::Ours,
                 };
                 Step::Block(work, real, to)
             }

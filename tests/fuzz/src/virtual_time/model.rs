@@ -148,7 +148,7 @@ impl Model {
         self.look(expected, true, after)
     }
 
-    fn look(&self, expected: Time, settles: bool, after: impl FnOnce() -> String) -> Time {
+    pub(super) fn look(&self, expected: Time, settles: bool, after: impl FnOnce() -> String) -> Time {
         let mut state = self.lock();
         let shown = self.clock.now() - self.start;
         let wrong = match () {

@@ -68,7 +68,6 @@ pub(crate) enum Step {
 pub(crate) enum Work {
     Ours,
     Tokios,
-    Held,
     InPlace,
 }
 
@@ -163,15 +162,6 @@ impl Task {
         self.at = self.model.sees_at_least(expected, self.describe(after));
     }
 
-    /// The time after something that may have come while only a hold stopped the clock.
-    fn sees_if(&mut self, held: bool, expected: Time, after: impl std::fmt::Debug) {
-        if held {
-            self.sees_at_least(expected, after);
-        } else {
-            self.sees(expected, after);
-        }
-    }
-
     /// A task may not see that a limit has passed unless the program has moved the clock beyond it.
     fn is_in_time(&self, limit: Time, step: Step) {
         let in_time = self.model.has_moved(limit, self.at, true);
@@ -259,7 +249,8 @@ impl Task {
                     let before = std::mem::take(&mut self.nothing_until);
                     let came = sent >= before || model.has_moved(sent, before, held);
                     model.require(came, || format!("a message of {sent:?} had not come at {before:?}"));
-                    self.sees_if(held, sent.max(self.at), step);
+                    // If it came while only a hold stopped the clock, who settles did not wait for it.
+                    self.at = model.look(sent.max(self.at), held, self.describe(step));
                     self.is_in_time(until, step);
                 } else {
                     self.sees(until, step);
@@ -347,34 +338,18 @@ impl Task {
     }
 
     async fn blocks(&mut self, work: Work, real: Duration, to: usize, step: Step) {
-        let (mut task, mailbox, held) = (self.copy(), self.mailboxes[to].clone(), matches!(work, Work::Held));
-        let model = self.model.clone();
+        let (mut task, mailbox) = (self.copy(), self.mailboxes[to].clone());
         let code = move || {
-            // To settle does not wait for what only a hold protects.
-            let _busy = (!held).then(|| task.model.clone().computes());
-            for blocks in [false, true] {
-                if blocks {
-                    thread::sleep(real);
-                }
-                task.sees_if(held, task.at, step);
-            }
-            mailbox.send((task.at, held));
+            let _busy = task.model.clone().computes();
+            task.sees(task.at, step);
+            thread::sleep(real);
+            task.sees(task.at, step);
+            mailbox.send((task.at, false));
         };
         match work {
             Work::Ours => self.left.push(test_util::spawn_blocking(code)),
             Work::Tokios => self.left.push(tokio::task::spawn_blocking(code)),
             Work::InPlace => block_in_place(code),
-            Work::Held => {
-                let _control = model.control.read().await;
-                self.sees_at_least(self.at, step);
-                model.begin_move(Some(Duration::ZERO), false);
-                model.controls.iter().for_each(|count| _ = count.fetch_add(1, SeqCst));
-                let _hold = model.clock.hold();
-                tokio::task::spawn_blocking(code).await.expect("the work ends");
-                self.sees_at_least(self.at, step);
-                model.controls[1].fetch_sub(1, SeqCst);
-                model.end_move();
-            }
         }
         // Nobody waits for some of the work until the end.
         if real.subsec_micros() % 4 > 0 {
