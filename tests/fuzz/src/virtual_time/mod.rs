@@ -1,5 +1,6 @@
-//! Random programs on test clocks: tasks that sleep, send messages, compute and block, while they hold, move, pause and
-//! resume the clock. After each step a task sees the time that a model of virtual time expects, to the nanosecond.
+//! Random programs on test clocks: tasks that sleep, send messages, use sockets, compute and block, while they hold, move,
+//! pause and resume the clock. After each step a task sees the time that a model of virtual time expects, to the
+//! nanosecond.
 //!
 //! An operation is a step of one task, and the programs run when a round ends. In a bubble that decides all choices,
 //! a program leaves the same trace twice.
