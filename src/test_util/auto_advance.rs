@@ -250,14 +250,6 @@ mod tests {
     }
 
     #[test]
-    fn a_task_that_blocks_its_thread_is_reported_if_no_timer_waits() {
-        let mut release = None;
-        let report = report_on(&ManualClock::new(), Duration::ZERO, |runtime| release = Some(block(runtime)));
-        drop(release);
-        assert!(report.contains("a task is running on worker 0 or blocking it."), "{report}");
-    }
-
-    #[test]
     fn a_hold_that_is_never_released_is_reported_with_its_place_and_the_timers_that_wait() {
         let (clock, _sleep) = clock_of_a_sleep();
         let (_hold, line) = (clock.hold(), line!());

@@ -249,7 +249,7 @@ mod tests {
         let _entered = runtime.enter();
         let timer = registry::owner().unwrap().timer();
         pause_with_grace(Duration::ZERO);
-        for _ in 0..500 {
+        for _ in 0..200 {
             thread::scope(|scope| {
                 scope.spawn(|| {
                     let _entered = runtime.enter();
@@ -283,7 +283,7 @@ mod tests {
                 before = now;
             }
         };
-        for _ in 0..400 {
+        for _ in 0..150 {
             for runtime in [&new(), &used] {
                 is_over.store(false, SeqCst);
                 thread::scope(|scope| {

@@ -245,53 +245,30 @@ mod tests {
     use std::sync::mpsc;
     use std::thread;
 
-    /// The report after `patience` if a task `runs`, which is then stopped. It reports once.
-    fn report_while(
-        runs: impl Future<Output = ()> + Send + 'static,
-        stop: impl FnOnce(),
-        patience: Duration,
-    ) -> String {
+    #[test]
+    fn a_task_that_goes_on_is_reported_once() {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
         let ((begins, begun), (sender, reports)) = (mpsc::channel(), mpsc::channel());
+        let stop = Arc::<AtomicBool>::default();
+        let stopped = stop.clone();
         runtime.spawn(async move {
             begins.send(()).unwrap();
-            runs.await;
+            while !stopped.load(SeqCst) {
+                tokio::task::yield_now().await;
+            }
         });
         begun.recv().unwrap();
         let (idle, is_idle) = oneshot::channel();
         let print = Box::new(move |text: &str| sender.send(text.to_owned()).unwrap());
         let watch = Watch::of(runtime.handle());
         let tell = Tell { idle: Some(idle), gives_up: false };
-        let looks = WhenIdle { patience, print, ..WhenIdle::new(watch, tell) }.start();
+        let looks = WhenIdle { patience: Duration::from_secs(1), print, ..WhenIdle::new(watch, tell) }.start();
         let report = reports.recv().unwrap();
+        assert!(report.contains("has not settled after 1s: a task is running on worker 0 or blocking it"), "{report}");
         thread::sleep(Duration::from_millis(20));
-        stop();
+        stop.store(true, SeqCst);
         assert!(is_idle.blocking_recv().unwrap().is_none());
         looks.join().unwrap();
         assert!(reports.try_recv().is_err(), "it reports once");
-        report
-    }
-
-    #[test]
-    fn a_task_that_goes_on_is_reported_once() {
-        let stop = Arc::<AtomicBool>::default();
-        let stopped = stop.clone();
-        let yields = async move {
-            while !stopped.load(SeqCst) {
-                tokio::task::yield_now().await;
-            }
-        };
-        let report = report_while(yields, || stop.store(true, SeqCst), Duration::from_secs(1));
-        assert!(report.contains("has not settled after 1s: a task is running on worker 0 or blocking it"), "{report}");
-    }
-
-    #[test]
-    fn a_task_that_blocks_its_thread_is_reported_once() {
-        let (release, released) = mpsc::channel::<()>();
-        let blocks = async move {
-            let _ = released.recv();
-        };
-        let report = report_while(blocks, || drop(release), Duration::from_millis(5));
-        assert!(report.contains("has not settled after 5ms: a task is running on worker 0 or blocking it"), "{report}");
     }
 }

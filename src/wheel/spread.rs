@@ -219,9 +219,11 @@ mod tests {
         let mut spread = (0..AHEADS).filter(|&n| wheel.is_spread(n)).map(|n| wheel.spread[n]);
         let half = spread.find(|&place| !wheel.lists.is_empty(place)).expect("half of a slot is spread");
         let rest: Vec<_> = wheel.lists.iter(half).collect();
-        for index in &rest {
+        for (n, index) in rest.iter().enumerate() {
             assert!(wheel.remove(wheel.cells[*index].key(*index)).is_some());
-            wheel.check();
+            if n % 20 == 0 {
+                wheel.check();
+            }
         }
         let fired = std::iter::from_fn(|| wheel.pop(Tick::MAX)).count();
         assert!(fired > 0 && fired + rest.len() == COUNT, "{fired} have fired, and {} were cancelled", rest.len());

@@ -313,7 +313,7 @@ mod tests {
 
     #[test]
     fn a_wheel_that_skips_gives_what_one_gives_that_does_not() {
-        for (seed, bits) in (0..).zip(1..=62) {
+        for (seed, bits) in (0..).zip((1..=62).step_by(3)) {
             let mut numbers = numbers(seed, bits);
             let mut number = || numbers.next().expect("without end");
             let (mut skips, mut walks) = (Wheel::new(), Wheel::new());

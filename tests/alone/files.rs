@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::common::{HOUR, bare, current_thread, inside, ms, multi_thread, must_end, poll};
-use crate::{alone, with_few_files};
+use crate::{alone, threads_named, with_few_files};
 use futures::executor::block_on;
 use hairspring::timer::Alarm;
 use hairspring::{Timer, sleep, wall};
@@ -18,6 +18,8 @@ use rustix::process::{Resource, Rlimit, setrlimit};
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
 use rustix::time::{timerfd_create, timerfd_gettime, timerfd_settime};
 use tokio::net::UdpSocket;
+
+const ALARM_THREAD: &str = "hairspring-a";
 
 /// Opens files until the system refuses.
 fn use_up() -> Vec<File> {
@@ -49,14 +51,13 @@ fn a_builder_reports_that_no_file_can_be_opened() {
 /// Waits until the alarm thread waits for its file. If the file is closed and its number reused just before that, the
 /// thread does not notice.
 fn wait_for_the_alarm_thread() {
-    let is_asleep = |task: &Path| {
-        let read = |file| std::fs::read_to_string(task.join(file)).unwrap_or_default();
-        read("comm").starts_with("hairspring-a")
-            && read("stat").rsplit_once(')').is_some_and(|(_, state)| state.trim_start().starts_with('S'))
+    let is_asleep = |task: PathBuf| {
+        let stat = std::fs::read_to_string(task.join("stat")).unwrap_or_default();
+        stat.rsplit_once(')').is_some_and(|(_, state)| state.trim_start().starts_with('S'))
     };
     let mut seen = 0;
     while seen < 3 {
-        let asleep = std::fs::read_dir("/proc/self/task").unwrap().any(|task| is_asleep(&task.unwrap().path()));
+        let asleep = threads_named(ALARM_THREAD).into_iter().any(is_asleep);
         seen = if asleep { seen + 1 } else { 0 };
         thread::yield_now();
     }
@@ -271,11 +272,8 @@ fn reads(of: &Path) -> usize {
     io.lines().find_map(|line| line.strip_prefix("syscr: ")?.parse().ok()).unwrap_or(0)
 }
 
-/// How many reads the alarm thread has made. Linux truncates thread names to 15 characters.
 fn reads_by_the_alarm_thread() -> usize {
-    let threads = std::fs::read_dir("/proc/self/task").unwrap().map(|thread| thread.unwrap().path());
-    let name = |thread: &PathBuf| std::fs::read_to_string(thread.join("comm")).unwrap_or_default();
-    threads.filter(|thread| name(thread).trim() == "hairspring-alar").map(|thread| reads(&thread)).sum()
+    threads_named(ALARM_THREAD).iter().map(|thread| reads(thread)).sum()
 }
 
 /// A bug that this crate had: the search read thousands of files, on the thread that all timers depend on. A read takes

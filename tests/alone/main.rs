@@ -15,6 +15,9 @@ mod files;
 mod fork;
 #[cfg(target_has_atomic = "64")] // Otherwise tokio does not count parks.
 mod idle;
+mod memory;
+#[cfg(feature = "test-util")]
+mod nested;
 mod postponed;
 mod silence;
 #[cfg(target_os = "linux")]
@@ -47,6 +50,14 @@ fn in_shell(command: &str) -> Command {
     let mut shell = Command::new("sh");
     shell.args(["-c", &format!("{command} && exec \"$@\""), "sh"]).arg(env::current_exe().unwrap());
     shell
+}
+
+/// The folders in `/proc` of this process's threads whose names begin so. Linux truncates names to 15 characters.
+#[cfg(target_os = "linux")]
+fn threads_named(begin: &str) -> Vec<std::path::PathBuf> {
+    let all = std::fs::read_dir("/proc/self/task").unwrap().map(|thread| thread.unwrap().path());
+    all.filter(|thread| std::fs::read_to_string(thread.join("comm")).is_ok_and(|name| name.starts_with(begin)))
+        .collect()
 }
 
 /// Runs `body` in the given copy. The test's name comes from `T`, a closure such as `alone::idle::a_test::{{closure}}`.

@@ -5,10 +5,10 @@ use std::panic;
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
-use crate::common::{bare, ms, use_time};
-use crate::{alone, in_copy};
+use crate::common::{bare, ms, panicked, use_time};
+use crate::in_copy;
 use hairspring::timer::Alarm;
-use hairspring::{Timer, interval};
+use hairspring::{Duration, Instant, Timer, boot, interval, interval_at, wall};
 use tokio::runtime::Runtime;
 
 static PANICS: AtomicUsize = AtomicUsize::new(0);
@@ -51,7 +51,7 @@ fn sleeps_without_enable_time_print_nothing() {
 #[cfg(feature = "test-util")]
 #[test]
 fn with_test_util_tokio_says_once_that_a_current_thread_runtime_lacks_enable_time() {
-    alone(|| {
+    crate::alone(|| {
         panic::set_hook(Box::new(|panic| {
             assert!(panic.to_string().contains("enable_time"), "{panic}");
             PANICS.fetch_add(1, SeqCst);
@@ -104,7 +104,7 @@ fn a_paused_clock_without_sockets_prints_nothing() {
         for _ in 0..2 {
             runtime.block_on(async {
                 hairspring::pause();
-                let start = hairspring::Instant::now();
+                let start = Instant::now();
                 hairspring::sleep(HOUR).await;
                 assert_eq!(start.elapsed(), HOUR);
                 hairspring::resume();
@@ -117,43 +117,14 @@ fn a_paused_clock_without_sockets_prints_nothing() {
 
 #[test]
 fn a_zero_period_panics_at_its_callers_line() {
-    use std::panic::Location;
-    use std::sync::{Arc, Mutex};
-
-    use hairspring::{Duration, Instant, boot, interval_at, wall};
-
-    #[track_caller]
-    fn here() -> u32 {
-        Location::caller().line()
-    }
-
-    fn panics<T>(call: impl FnOnce() -> T) {
-        assert!(panic::catch_unwind(panic::AssertUnwindSafe(call)).is_err());
-    }
-
     const ZERO: Duration = Duration::ZERO;
-    alone(|| {
-        let [runtime, _] = bare();
-        let _guard = runtime.enter();
-        let reported = Arc::new(Mutex::new(None));
-        let report = reported.clone();
-        panic::set_hook(Box::new(move |info| {
-            let message = info.payload().downcast_ref::<&str>().copied();
-            let place = info.location().map(|location| (location.file().to_owned(), location.line()));
-            *report.lock().unwrap() = Some((message, place));
-        }));
-        let calls: [fn() -> (u32, ()); 6] = [
-            || (here(), panics(|| interval(ZERO))),
-            || (here(), panics(|| interval_at(Instant::now(), ZERO))),
-            || (here(), panics(|| Timer::current().interval(ZERO))),
-            || (here(), panics(|| Timer::current().interval_at(Instant::now(), ZERO))),
-            || (here(), panics(|| boot::interval(ZERO))),
-            || (here(), panics(|| wall::interval_aligned(ZERO))),
-        ];
-        let outcomes = calls.map(|call| (call().0, reported.lock().unwrap().take()));
-        let _ = panic::take_hook();
-        for (line, report) in outcomes {
-            assert_eq!(report, Some((Some("`period` must be non-zero."), Some((file!().to_owned(), line)))));
-        }
-    });
+    let here = |line| ("`period` must be non-zero.".to_owned(), file!().to_owned(), line);
+    let [runtime, _] = bare();
+    let _guard = runtime.enter();
+    assert_eq!(panicked(|| interval(ZERO)), here(line!()));
+    assert_eq!(panicked(|| interval_at(Instant::now(), ZERO)), here(line!()));
+    assert_eq!(panicked(|| Timer::current().interval(ZERO)), here(line!()));
+    assert_eq!(panicked(|| Timer::current().interval_at(Instant::now(), ZERO)), here(line!()));
+    assert_eq!(panicked(|| boot::interval(ZERO)), here(line!()));
+    assert_eq!(panicked(|| wall::interval_aligned(ZERO)), here(line!()));
 }

@@ -2,12 +2,13 @@
 
 use std::fs;
 use std::future::{Future, poll_fn};
+use std::path::Path;
 use std::pin::Pin;
 use std::task::Poll;
 use std::thread;
 
-use crate::alone;
 use crate::common::{HOUR, HUNG, current_thread, ms, must_end, panic_message, poll};
+use crate::{alone, threads_named};
 use futures::executor::block_on;
 use hairspring::timer::Alarm;
 use hairspring::{Instant, Timer, boot, sleep, timeout, wall};
@@ -17,8 +18,8 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 /// The niceness of a thread, and the CPUs that it may use.
 type Urgency = (i32, String);
 
-fn of(task: &str) -> Option<Urgency> {
-    let read = |file| fs::read_to_string(format!("/proc/self/task/{task}/{file}")).ok();
+fn of(task: &Path) -> Option<Urgency> {
+    let read = |file| fs::read_to_string(task.join(file)).ok();
     let stat = read("stat")?;
     // The name in brackets is followed by the state, then by the fourth and later fields.
     let niceness = stat.rsplit_once(')')?.1.split_whitespace().nth(16)?.parse().ok()?;
@@ -29,16 +30,14 @@ fn of(task: &str) -> Option<Urgency> {
 
 /// The niceness and CPUs of all threads of this crate.
 fn of_ours() -> Vec<Urgency> {
-    let tasks = fs::read_dir("/proc/self/task").unwrap().map(|task| task.unwrap().file_name().into_string().unwrap());
-    let name = |task: &String| fs::read_to_string(format!("/proc/self/task/{task}/comm")).unwrap_or_default();
-    tasks.filter(|task| name(task).starts_with("hairspring")).filter_map(|task| of(&task)).collect()
+    threads_named("hairspring").iter().filter_map(|task| of(task)).collect()
 }
 
 /// `first` creates the first timers, on a separate thread. Whatever that thread's niceness and CPU affinity are, the
 /// threads that serve later sleeps must have the main thread's.
 fn first_timers(first: fn()) {
     must_end(move || {
-        let main = of(&std::process::id().to_string()).unwrap();
+        let main = of(Path::new("/proc/self")).unwrap();
         thread::spawn(move || {
             first();
             sleep_on_both();
@@ -196,11 +195,6 @@ fn one_thread_watches_for_jumps_while_something_waits_for_them() {
             for _ in 0..20 {
                 block_on(wall::sleep_until(wall::now() + ms(1)));
                 assert_eq!(watchers(), 1);
-            }
-            drop(day);
-            // It stays for ten seconds, in case something waits again.
-            while watchers() > 0 {
-                thread::sleep(ms(10));
             }
         });
     });

@@ -5,11 +5,12 @@
 mod random;
 
 use std::any::Any;
+use std::cell::RefCell;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Once, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -114,6 +115,27 @@ pub(crate) fn panic_message<T>(code: impl FnOnce() -> T) -> String {
         Ok(_) => panic!("this did not panic"),
         Err(payload) => message(payload.as_ref()),
     }
+}
+
+thread_local! {
+    /// The file and the line of this thread's last panic.
+    static PANICKED: RefCell<(String, u32)> = RefCell::default();
+}
+
+/// The message, the file and the line of the panic of `code`.
+pub(crate) fn panicked<T>(code: impl FnOnce() -> T) -> (String, String, u32) {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            let at = panic.location().map(|at| (at.file().to_owned(), at.line()));
+            PANICKED.set(at.unwrap_or_default());
+            before(panic);
+        }));
+    });
+    let message = panic_message(code);
+    let (file, line) = PANICKED.take();
+    (message, file, line)
 }
 
 fn message(payload: &(dyn Any + Send)) -> String {

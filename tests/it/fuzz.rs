@@ -8,13 +8,16 @@ mod run;
 #[path = "../fuzz/src/wheel.rs"]
 mod wheel;
 
-use crate::common::{Random, for_seeds};
+use crate::common::{Random, for_seeds, must_end, step};
 
 fn rounds<T: run::Target>(rounds: u64) {
-    for_seeds(rounds, |seed| {
-        if let Err(report) = run::round::<T>(seed) {
-            panic!("{report}");
-        }
+    must_end(move || {
+        for_seeds(rounds, |seed| {
+            if let Err(report) = run::round::<T>(seed) {
+                panic!("{report}");
+            }
+            step();
+        });
     });
 }
 
@@ -32,7 +35,11 @@ mod on_test_clocks {
     mod timer;
     mod virtual_time;
 
+    use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+    use std::thread;
+
     use super::{Random, rounds, run};
+    use crate::common::OnDrop;
 
     /// tokio 849, 868, go 47329, 47762: lost wake-ups after resets. tokio 2473, 3270: panics in rare states. go 38070,
     /// tokio 5429: wakers that call the timer. netty 14081, 14959, 6947: sleeps that do not end, and wrong counts.
@@ -56,21 +63,40 @@ mod on_test_clocks {
 
     #[test]
     fn programs_on_a_current_thread_runtime_see_virtual_time() {
-        rounds::<virtual_time::OnCurrentThread>(40);
+        rounds::<virtual_time::OnCurrentThread>(80);
     }
 
     #[test]
     fn programs_on_a_multi_thread_runtime_see_virtual_time() {
-        rounds::<virtual_time::OnWorkers>(40);
+        rounds::<virtual_time::OnWorkers>(80);
     }
 
     #[test]
     fn programs_in_a_bubble_see_virtual_time_and_repeat() {
-        rounds::<virtual_time::InBubble>(40);
+        rounds::<virtual_time::InBubble>(80);
     }
 
     #[test]
     fn programs_on_a_manual_clock_see_virtual_time() {
-        rounds::<virtual_time::OnManualClock>(40);
+        rounds::<virtual_time::OnManualClock>(80);
+    }
+
+    /// A bug that this crate had: its own alarms woke the runtime during a check whether it is idle. On a busy machine,
+    /// clocks did not move and `settle` did not return.
+    #[test]
+    fn programs_on_a_busy_machine_see_virtual_time() {
+        let over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let _over = OnDrop(|| over.store(true, SeqCst));
+            let computes = || {
+                while !over.load(SeqCst) {
+                    std::hint::spin_loop();
+                }
+            };
+            (0..4).for_each(|_| drop(scope.spawn(computes)));
+            rounds::<virtual_time::OnCurrentThread>(20);
+            rounds::<virtual_time::OnWorkers>(20);
+            rounds::<virtual_time::InBubble>(20);
+        });
     }
 }

@@ -1,5 +1,4 @@
-//! Behaviour that users see, with one module per subject. Tests that need a process to themselves are in `tests/alone`,
-//! `tests/memory.rs` and `tests/paused_nested.rs`.
+//! Behaviour that users see, with one module per subject. Tests that need a process to themselves are in `tests/alone`.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,20 +1,18 @@
 //! Blocking work keeps a paused clock from moving. In a bubble, on every system, all blocking work does. In other
 //! runtimes, only work that `test_util::spawn_blocking` starts does.
 
-#[cfg(unix)]
+#[cfg(target_os = "linux")]
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, mpsc};
 use std::thread;
 
-use crate::common::{HOUR, OnDrop, both_flavours, ms, multi_thread, must_end, panic_message, rounds};
+use crate::common::{HOUR, both_flavours, ms, multi_thread, must_end, panic_message};
 use crate::kinds::{
-    BUBBLES, Kind, MICRO, TOKIOS, WORKERS, computes_for, maybe_in_a_task, no_time_passes_during, on_each,
-    on_each_and_in_a_task,
+    BUBBLES, Kind, MICRO, TOKIOS, WORKERS, maybe_in_a_task, no_time_passes_during, on_each, on_each_and_in_a_task,
 };
 use hairspring::test_util::{self, Bubble};
 use hairspring::{Duration, Instant, pause, sleep, timeout};
-use tokio::io::{AsyncReadExt, AsyncSeekExt, AsyncWriteExt};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::oneshot;
 use tokio::task::{JoinHandle, block_in_place, spawn_blocking, yield_now};
@@ -34,26 +32,11 @@ fn on_each_that_sees<F: Future<Output = ()> + Send + 'static>(test: fn(Start) ->
 #[test]
 fn blocking_work_holds_time() {
     on_each_that_sees(|start| async move {
-        for length in [0, 1, 5, 30] {
-            no_time_passes_during(start(Box::new(move || thread::sleep(ms(length))))).await.unwrap();
-        }
-        no_time_passes_during(start(Box::new(|| computes_for(ms(30))))).await.unwrap();
         let panics = || {
             thread::sleep(ms(2));
             panic!("on purpose");
         };
         assert!(no_time_passes_during(start(Box::new(panics))).await.unwrap_err().is_panic());
-
-        // The work waits for another thread.
-        let (lock, (locks, is_locked)) = (Arc::new(Mutex::new(())), mpsc::channel());
-        let held = lock.clone();
-        thread::spawn(move || {
-            let _held = held.lock().unwrap();
-            locks.send(()).unwrap();
-            thread::sleep(ms(30));
-        });
-        is_locked.recv().unwrap();
-        no_time_passes_during(start(Box::new(move || drop(lock.lock().unwrap())))).await.unwrap();
 
         // The work waits for a task.
         let (sender, answer) = oneshot::channel();
@@ -78,45 +61,6 @@ fn blocking_work_holds_time() {
             inner.await.unwrap().await.unwrap();
         };
         no_time_passes_during(both).await;
-    });
-}
-
-/// Some of the work is aborted, and some wakes a task while it still runs.
-#[test]
-fn work_that_no_task_awaits_holds_time() {
-    on_each_that_sees(|start| async move {
-        for round in 0..10 {
-            let (before, done) = (Instant::now(), Arc::<AtomicBool>::default());
-            let ((sender, answer), sets) = (oneshot::channel(), done.clone());
-            let work = start(Box::new(move || {
-                thread::sleep(ms(round % 3));
-                sender.send(()).unwrap();
-                thread::sleep(ms(3));
-                sets.store(true, SeqCst);
-            }));
-            answer.await.unwrap();
-            if round % 2 == 0 {
-                work.abort();
-            }
-            drop(work);
-            assert_eq!(before.elapsed(), Duration::ZERO);
-            sleep(if round % 4 < 2 { MICRO } else { HOUR }).await;
-            assert!(done.load(SeqCst), "time passed before the work ended");
-        }
-    });
-}
-
-/// Each piece wakes the waiting task before its thread is idle again.
-#[test]
-fn many_short_pieces_of_work_hold_time() {
-    on_each_that_sees(|start| async move {
-        for round in rounds(300) {
-            let (before, spins) = (Instant::now(), round % 50);
-            let work = start(Box::new(move || (0..spins).for_each(|_| thread::yield_now())));
-            timeout(MICRO, work).await.expect("time passed during the work").unwrap();
-            assert_eq!(before.elapsed(), Duration::ZERO, "in round {round}");
-            sleep(if round % 2 == 0 { MICRO } else { HOUR }).await;
-        }
     });
 }
 
@@ -241,11 +185,6 @@ fn long_work_holds_time_and_bubbles() {
         must_end(move || {
             runtime.block_on(async {
                 pause();
-                let start = Instant::now();
-                let work = begun_work();
-                work.abort();
-                assert_eq!(timeout(HOUR, work).await.expect("no time passes").unwrap(), 5);
-                assert_eq!(start.elapsed(), Duration::ZERO);
                 assert_eq!(no_time_passes_during(begun_work()).await.unwrap(), 5);
             });
         });
@@ -256,53 +195,11 @@ fn long_work_holds_time_and_bubbles() {
 /// runs a plain `spawn_blocking`, because tokio's stable metrics do not count that work. A bubble counts it.
 #[test]
 fn files_and_lookups_hold_a_bubbles_time() {
-    let directory = std::env::temp_dir().join(format!("hairspring-{}", std::process::id()));
-    std::fs::create_dir_all(&directory).unwrap();
-    let _removed = OnDrop({
-        let directory = directory.clone();
-        move || drop(std::fs::remove_dir_all(&directory))
-    });
-    let path = directory.join("file");
-    on_each_and_in_a_task(&BUBBLES, move || {
-        let path = path.clone();
-        async move {
-            for length in [0, 100_000, 2_000_000] {
-                let written = vec![7; length];
-                no_time_passes_during(tokio::fs::write(&path, &written)).await.unwrap();
-                assert_eq!(no_time_passes_during(tokio::fs::read(&path)).await.unwrap(), written);
-            }
-            let edits = async {
-                let mut file = tokio::fs::OpenOptions::new().read(true).write(true).open(&path).await.unwrap();
-                file.write_all(b"word").await.unwrap();
-                file.sync_all().await.unwrap();
-                file.rewind().await.unwrap();
-                let mut word = [0; 4];
-                file.read_exact(&mut word).await.unwrap();
-                word
-            };
-            assert_eq!(&no_time_passes_during(edits).await, b"word");
-            let lists = async {
-                let mut entries = tokio::fs::read_dir(path.parent().unwrap()).await.unwrap();
-                entries.next_entry().await.unwrap().unwrap().file_name()
-            };
-            assert_eq!(no_time_passes_during(lists).await, "file");
-            #[cfg(unix)]
-            {
-                // Reading from a pipe takes real time.
-                let pipe = path.with_file_name(format!("pipe {:?}", tokio::task::try_id()));
-                assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-                let end = pipe.clone();
-                let writer = thread::spawn(move || {
-                    thread::sleep(ms(50));
-                    std::fs::write(end, "word").unwrap();
-                });
-                assert_eq!(no_time_passes_during(tokio::fs::read(&pipe)).await.unwrap(), b"word");
-                writer.join().unwrap();
-                std::fs::remove_file(pipe).unwrap();
-            }
-            let addresses = no_time_passes_during(tokio::net::lookup_host("localhost:80")).await;
-            assert!(addresses.is_ok_and(|mut all| all.next().is_some()));
-        }
+    on_each_and_in_a_task(&BUBBLES, || async {
+        let read = no_time_passes_during(tokio::fs::read(file!())).await;
+        assert!(read.is_ok_and(|read| read.len() > 1_000));
+        let addresses = no_time_passes_during(tokio::net::lookup_host("localhost:80")).await;
+        assert!(addresses.is_ok_and(|mut all| all.next().is_some()));
     });
 }
 
@@ -315,15 +212,6 @@ fn unseen_work_that_waits_for_the_runtime_lets_time_pass() {
             spawn_blocking(|| Handle::current().block_on(sleep(HOUR))).await.unwrap();
             assert_eq!(start.elapsed(), n * HOUR);
         }
-        let ((sender, answer), (other_sender, other)) = (oneshot::channel(), mpsc::channel());
-        let work = [spawn_blocking(|| answer.blocking_recv().unwrap()), spawn_blocking(move || other.recv().unwrap())];
-        sleep(HOUR).await;
-        sender.send(()).unwrap();
-        other_sender.send(()).unwrap();
-        for work in work {
-            work.await.unwrap();
-        }
-        assert_eq!(start.elapsed(), 21 * HOUR);
     });
 }
 
@@ -336,13 +224,13 @@ fn a_worker_that_blocks_in_place_lets_time_pass() {
                 pause();
                 let start = Instant::now();
                 let nests = async move {
-                    for _ in 0..20 {
+                    for _ in 0..5 {
                         block_in_place(|| Handle::current().block_on(sleep(HOUR)));
                         no_time_passes_during(test_util::spawn_blocking(|| thread::sleep(ms(2)))).await.unwrap();
                     }
                 };
                 tokio::spawn(nests).await.unwrap();
-                assert_eq!(start.elapsed(), 40 * HOUR);
+                assert_eq!(start.elapsed(), 10 * HOUR);
             });
         });
     }

@@ -6,7 +6,6 @@ use crate::common::{current_thread, multi_thread, must_end, paused, step, thread
 use hairspring::test_util::Bubble;
 use hairspring::{Duration, Instant, sleep, timeout};
 use tokio::runtime::{Builder, Runtime};
-use tokio::task::LocalSet;
 
 pub(crate) const NANO: Duration = Duration::from_nanos(1);
 pub(crate) const MICRO: Duration = Duration::from_micros(1);
@@ -26,10 +25,6 @@ pub(crate) enum Kind {
     PausedByTokio,
     /// A multi-thread runtime.
     Workers(usize),
-    /// A current-thread runtime whose tasks are in a `LocalSet`.
-    Local,
-    /// A multi-thread runtime whose tasks are in a `LocalSet`.
-    LocalOfWorkers,
     Bubble,
     BubbleOfWorkers(usize),
     /// A bubble on a runtime that the test builds.
@@ -48,11 +43,10 @@ pub(crate) const EACH: [Kind; 5] =
 impl Kind {
     pub(crate) fn make(self) -> Runtime {
         match self {
-            Kind::StartPaused | Kind::Local => paused(),
+            Kind::StartPaused => paused(),
             Kind::NoSockets => Builder::new_current_thread().enable_time().start_paused(true).build().unwrap(),
             Kind::PausedLater | Kind::PausedByTokio | Kind::Bubble => current_thread(),
             Kind::Workers(workers) | Kind::BubbleOfWorkers(workers) => multi_thread(workers),
-            Kind::LocalOfWorkers => multi_thread(2),
             Kind::BubbleOn(kind) => kind.make(),
         }
     }
@@ -60,7 +54,7 @@ impl Kind {
     /// Pauses the current runtime's clock, unless it started paused.
     pub(crate) fn pause(self) {
         match self {
-            Kind::StartPaused | Kind::NoSockets | Kind::Local => {}
+            Kind::StartPaused | Kind::NoSockets => {}
             Kind::PausedByTokio => tokio::time::pause(),
             _ => hairspring::pause(),
         }
@@ -77,36 +71,17 @@ impl Kind {
             Kind::Bubble => bubble.run(code),
             Kind::BubbleOfWorkers(workers) => bubble.workers(workers).run(code),
             Kind::BubbleOn(kind) => bubble.run_on(kind.make(), code),
-            _ => self.run_on(&self.make(), || {
+            _ => self.make().block_on(async {
                 self.pause();
-                code()
+                code().await
             }),
         }
-    }
-
-    /// Runs code on a runtime of this kind. Not for bubbles.
-    pub(crate) fn run_on<F: Future>(self, runtime: &Runtime, code: impl FnOnce() -> F) -> F::Output {
-        let run = async { code().await };
-        if self.is_local() { LocalSet::new().block_on(runtime, run) } else { runtime.block_on(run) }
-    }
-
-    pub(crate) fn is_bubble(self) -> bool {
-        matches!(self, Kind::Bubble | Kind::BubbleOfWorkers(_) | Kind::BubbleOn(_))
-    }
-
-    pub(crate) fn is_local(self) -> bool {
-        matches!(self, Kind::Local | Kind::LocalOfWorkers)
-    }
-
-    /// Whether files and plain blocking work hold the clock.
-    pub(crate) fn sees_blocking_work(self) -> bool {
-        matches!(self, Kind::Bubble | Kind::BubbleOfWorkers(_))
     }
 
     /// Whether the clock sees the future in `block_on`.
     pub(crate) fn sees_the_root(self) -> bool {
         match self {
-            Kind::Workers(_) | Kind::LocalOfWorkers => threads_are_seen(),
+            Kind::Workers(_) => threads_are_seen(),
             Kind::BubbleOn(kind) => kind.sees_the_root(),
             _ => true,
         }

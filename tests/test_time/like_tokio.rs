@@ -8,15 +8,12 @@
 //!   half of these programs, each task begins a fraction of a millisecond earlier. There the traces must be the same
 //!   after this crate's times are rounded up to whole milliseconds.
 //!
-//! One program in three also runs on a paused multi-thread runtime, and must leave the same trace there.
-//!
 //! `HAIRSPRING_ROUNDS=10000` runs more random programs, and `HAIRSPRING_SEED=7` only those with that seed.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::common::{Random, for_seeds, must_end};
-use crate::kinds::Kind;
+use crate::common::{Random, for_seeds, must_end, paused};
 
 const MILLI: Duration = Duration::from_millis(1);
 /// How many tasks a program has.
@@ -146,8 +143,8 @@ macro_rules! runs_with {
             use super::*;
             use time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout, timeout_at};
 
-            pub(super) fn run(program: &[Plan], kind: Kind) -> Vec<Event> {
-                kind.run(|| async {
+            pub(super) fn run(program: &[Plan]) -> Vec<Event> {
+                paused().block_on(async {
                     let (start, trace) = (Instant::now(), Arc::default());
                     let (senders, inboxes): (Vec<_>, Vec<_>) = program.iter().map(|_| unbounded_channel()).unzip();
                     let spawn = |(name, (plan, inbox)): (usize, (&Plan, _))| {
@@ -273,23 +270,13 @@ fn compared(talks: bool, mut trace: Vec<Event>) -> Vec<Event> {
     trace
 }
 
-/// The comparable part of a trace from several workers. Tasks that run at the same instant may be in any order, and
-/// chance decides whether a task ends before it is aborted.
-fn in_parallel(program: &[Plan], mut trace: Vec<Event>) -> Vec<Event> {
-    trace.sort_by_key(|event| (event.at, event.task));
-    trace.retain(|event| {
-        !matches!(program[event.task].steps[event.step], Step::Abort { .. }) || event.what == What::Done
-    });
-    trace
-}
-
 /// Fails at the first difference between two traces.
-fn assert_same(what: &str, program: &[Plan], expected: &[Event], trace: &[Event]) {
+fn assert_same(program: &[Plan], expected: &[Event], trace: &[Event]) {
     let parts = (0..expected.len().max(trace.len())).find(|&at| expected.get(at) != trace.get(at));
     if let Some(at) = parts {
         let (expected, found) = (expected.get(at), trace.get(at));
         let plan = expected.or(found).map(|event| &program[event.task]);
-        panic!("{what}, event {at}:\n expected {expected:?}\n found    {found:?}\n {plan:?}");
+        panic!("event {at}:\n tokio's {expected:?}\n ours    {found:?}\n {plan:?}");
     }
 }
 
@@ -298,20 +285,13 @@ fn traces_agree(talks: bool) {
         let mut events = 0;
         for_seeds(100, |seed| {
             let program = program(seed, talks);
-            let (tokios, ours) =
-                (with_tokio::run(&program, Kind::StartPaused), with_hairspring::run(&program, Kind::StartPaused));
+            let (tokios, ours) = (with_tokio::run(&program), with_hairspring::run(&program));
             if !talks || seed % 2 == 0 {
                 assert!(ours.iter().all(|event| event.at == rounded_up(event.at)), "seed {seed}");
             }
             events += ours.len();
-            if seed % 3 == 0 {
-                let workers = Kind::Workers(1 + usize::try_from(seed / 3 % 4).unwrap());
-                let parallel = in_parallel(&program, with_hairspring::run(&program, workers));
-                let what = format!("ours, on one thread and on {workers:?}");
-                assert_same(&what, &program, &in_parallel(&program, ours.clone()), &parallel);
-            }
             let (tokios, ours) = (compared(talks, tokios), compared(talks, ours));
-            assert_same("tokio and ours", &program, &tokios, &ours);
+            assert_same(&program, &tokios, &ours);
             crate::common::step();
         });
         assert!(std::env::var_os("HAIRSPRING_SEED").is_some() || events > 1_000, "{events} events");

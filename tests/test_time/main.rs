@@ -14,7 +14,6 @@ mod manual_clock;
 mod pause_grace;
 mod paused;
 mod pending;
-mod programs;
 mod settle;
 mod stuck;
 mod threads;

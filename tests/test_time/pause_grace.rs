@@ -6,8 +6,8 @@ use std::thread;
 use std::time::Instant as Real;
 
 use crate::common::{HOUR, current_thread, ms, multi_thread, must_end, panic_message};
-use hairspring::test_util::{self, pause_with_grace, settle};
-use hairspring::{Duration, Instant, advance, pause, resume, sleep, timeout};
+use hairspring::test_util::pause_with_grace;
+use hairspring::{Duration, Instant, pause, resume, sleep, timeout};
 use tokio::sync::{mpsc, oneshot};
 
 /// Runs `test` on runtimes of each kind, and fails if it hangs.
@@ -95,24 +95,6 @@ fn outside_messages_restart_the_grace() {
             });
         });
     }
-}
-
-#[test]
-fn a_hold_stops_the_clock_but_not_advance() {
-    on_each_runtime(|| async {
-        pause_with_grace(ms(2));
-        let start = Instant::now();
-        let hold = test_util::hold();
-        let sleeps = tokio::spawn(sleep(HOUR));
-        thread::sleep(ms(20));
-        settle().await;
-        assert_eq!(start.elapsed(), Duration::ZERO);
-        advance(HOUR / 2).await;
-        assert_eq!(start.elapsed(), HOUR / 2);
-        drop(hold);
-        sleeps.await.unwrap();
-        assert_eq!(start.elapsed(), HOUR);
-    });
 }
 
 #[test]

@@ -1,23 +1,18 @@
-//! A paused clock moves from deadline to deadline whenever nothing else can happen. `programs` tests with random
-//! programs that it is exact. The cases here are rare in such programs.
+//! A paused clock moves from deadline to deadline whenever nothing else can happen. The fuzzer tests with random programs
+//! that it is exact: see `tests/it/fuzz.rs`. The cases here are rare in such programs.
 
-use std::cell::RefCell;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, Once};
+use std::sync::{Arc, Mutex};
 use std::thread;
 
 use crate::common::{
-    HOUR, Random, both_flavours, current_thread, in_virtual_time, ms, multi_thread, must_end, on_wake, panic_message,
-    paused, poll_with, rounds, step,
+    HOUR, Random, both_flavours, current_thread, ms, multi_thread, must_end, on_wake, panicked, paused, poll_with,
 };
-use crate::kinds::{BUBBLES, DAY, EACH, Kind, MICRO, NANO, TOKIOS, WORKERS, on_each, on_each_and_in_a_task};
+use crate::kinds::{BUBBLES, DAY, EACH, MICRO, NANO, TOKIOS, WORKERS, on_each, on_each_and_in_a_task};
 use crate::threads::inside::holds_time;
-use hairspring::test_util::{self, advance_and_settle, settle};
+use hairspring::test_util::{self, advance_and_settle};
 use hairspring::{Duration, Instant, Timer, advance, interval, pause, resume, sleep, sleep_until};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinSet;
 
 const NOT_PAUSED: &str = "time is not frozen: call `pause` first";
 
@@ -32,61 +27,6 @@ fn bursts_of_timers_are_exact() {
             assert_eq!(Instant::now(), end);
         });
         tasks.collect::<JoinSet<_>>().join_all().await;
-    });
-}
-
-/// Moves time by an hour whenever nothing else can run, until it is aborted.
-fn tick_by_the_hour() -> JoinHandle<()> {
-    tokio::spawn(async {
-        loop {
-            sleep(HOUR).await;
-        }
-    })
-}
-
-/// Messages circulate between tasks on all workers, and through a socket. A socket can be ready before any worker wakes
-/// to read from it. On Windows the clock does not see sockets.
-#[test]
-fn time_stands_while_a_message_travels() {
-    on_each_and_in_a_task(&[WORKERS.as_slice(), &BUBBLES].concat(), || async {
-        let ticks = tick_by_the_hour();
-        let (first, mut end) = mpsc::unbounded_channel();
-        let first = (0..8).fold(first, |next, _| {
-            let (sender, mut inbox) = mpsc::unbounded_channel::<u32>();
-            tokio::spawn(async move {
-                while let Some(message) = inbox.recv().await {
-                    if message % 3 == 0 {
-                        tokio::task::yield_now().await;
-                    }
-                    let _ = next.send(message);
-                }
-            });
-            sender
-        });
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let connect = TcpStream::connect(listener.local_addr().unwrap());
-        let (mut near, (mut far, _)) = tokio::try_join!(connect, listener.accept()).unwrap();
-        // Without this, the system may delay sending in real time, which the clock does not see.
-        near.set_nodelay(true).unwrap();
-        far.set_nodelay(true).unwrap();
-        tokio::spawn(async move {
-            let mut word = [0; 1_000];
-            while far.read_exact(&mut word).await.is_ok() {
-                far.write_all(&word).await.unwrap();
-            }
-        });
-        for round in rounds(300) {
-            let before = Instant::now();
-            first.send(round).unwrap();
-            end.recv().await.unwrap();
-            for _ in 0..if cfg!(windows) { 0 } else { 4 } {
-                near.write_all(&[7; 1_000]).await.unwrap();
-                near.read_exact(&mut [0; 1_000]).await.unwrap();
-            }
-            assert_eq!(before.elapsed(), Duration::ZERO, "the clock jumped early in round {round}");
-            sleep(NANO).await;
-        }
-        ticks.abort();
     });
 }
 
@@ -126,12 +66,6 @@ async fn advances(with_tokio: bool) {
 fn advance_fires_in_order_and_moves_exactly() {
     on_each(&TOKIOS, || advances(true));
     on_each(&WORKERS, || advances(false));
-    in_virtual_time(|| async {
-        let start = Instant::now();
-        advance(Duration::from_nanos(1_234_567)).await;
-        sleep(ms(50)).await;
-        assert_eq!(start.elapsed(), ms(50) + Duration::from_nanos(1_234_567), "exact afterwards");
-    });
 }
 
 /// As with tokio's, a task sees what was sent before an `advance` no later than the end of its wait. Tests of
@@ -273,27 +207,6 @@ fn a_replaced_timer_ends_after_its_last_sleep() {
     }
 }
 
-thread_local! {
-    /// The file and the line of this thread's last panic.
-    static PANICKED: RefCell<(String, u32)> = RefCell::default();
-}
-
-/// The message, the file and the line of the panic of `code`.
-fn panicked<T>(code: impl FnOnce() -> T) -> (String, String, u32) {
-    static HOOK: Once = Once::new();
-    HOOK.call_once(|| {
-        let before = std::panic::take_hook();
-        std::panic::set_hook(Box::new(move |panic| {
-            let at = panic.location().map(|at| (at.file().to_owned(), at.line()));
-            PANICKED.set(at.unwrap_or_default());
-            before(panic);
-        }));
-    });
-    let message = panic_message(code);
-    let (file, line) = PANICKED.take();
-    (message, file, line)
-}
-
 #[test]
 fn misuse_panics_with_the_callers_line() {
     let here = |message: &str, line| (message.to_owned(), file!().to_owned(), line);
@@ -327,95 +240,4 @@ fn misuse_panics_with_the_callers_line() {
     assert!(message.starts_with(outside), "{message}");
     assert_eq!(panicked(resume).0, outside);
     assert_eq!(panicked(pause).0, outside);
-}
-
-/// Threads that keep CPUs busy.
-struct Busy {
-    over: Arc<AtomicBool>,
-    threads: Vec<thread::JoinHandle<()>>,
-}
-
-impl Busy {
-    fn begin(threads: usize) -> Busy {
-        let over = Arc::<AtomicBool>::default();
-        let computes = |over: Arc<AtomicBool>| move || while !over.load(SeqCst) {};
-        Busy { threads: (0..threads).map(|_| thread::spawn(computes(over.clone()))).collect(), over }
-    }
-}
-
-impl Drop for Busy {
-    fn drop(&mut self) {
-        self.over.store(true, SeqCst);
-        for thread in self.threads.drain(..) {
-            thread.join().unwrap();
-        }
-    }
-}
-
-const SLEEPS: u32 = 20;
-
-async fn sleeps_exactly(nap: Duration, start: Instant) {
-    for n in 1..=SLEEPS {
-        sleep(nap).await;
-        assert_eq!(start.elapsed(), n * nap);
-        step();
-    }
-}
-
-/// Sleeps while the clock moves automatically, and settles while it must not move.
-async fn sleeps_and_settles() {
-    for nap in [ms(1), Duration::from_nanos(1_234_567), Duration::from_nanos(321_987)] {
-        sleeps_exactly(nap, Instant::now()).await;
-        let start = Instant::now();
-        let sleeper = tokio::spawn(sleeps_exactly(nap, start));
-        for _ in 0..SLEEPS {
-            settle().await;
-            step();
-        }
-        assert_eq!(start.elapsed(), Duration::ZERO);
-        advance_and_settle(SLEEPS * nap).await;
-        assert_eq!(start.elapsed(), SLEEPS * nap);
-        sleeper.await.unwrap();
-    }
-}
-
-/// Tasks with tokio's timers and tasks with ours. tokio's are less than three milliseconds late, and ours at most
-/// `late`.
-async fn both_kinds(naps: u32, late: Duration) {
-    let tasks = (0..12).map(|seed| async move {
-        let mut random = Random::new(seed);
-        for _ in 0..naps {
-            step();
-            let nap = random.pick(&[MICRO, ms(1), ms(3), HOUR]);
-            let end = Instant::now() + random.duration(nap);
-            if seed % 2 == 0 {
-                sleep_until(end).await;
-                let now = Instant::now();
-                assert!((end..=end + late).contains(&now), "{:?} late", now - end);
-                assert_eq!(tokio::time::Instant::now(), now.into());
-            } else {
-                tokio::time::sleep_until(end.into()).await;
-                let now = Instant::now();
-                assert!((end..=end + ms(3)).contains(&now), "{:?} late", now - end);
-            }
-        }
-    });
-    for task in tasks.map(tokio::spawn).collect::<Vec<_>>() {
-        task.await.unwrap();
-    }
-}
-
-#[test]
-fn time_is_exact_beside_tokios_timers() {
-    on_each(&TOKIOS, || both_kinds(30, Duration::ZERO));
-    on_each(&BUBBLES[..1], || both_kinds(30, Duration::ZERO));
-}
-
-/// A bug that this crate had: its own alarms woke the runtime during a check whether it is idle. On a busy machine,
-/// clocks did not move and `settle` did not return.
-#[test]
-fn clocks_move_on_a_busy_machine() {
-    let _busy = Busy::begin(4);
-    on_each(&[Kind::StartPaused, Kind::PausedLater, Kind::Workers(2), Kind::Bubble], sleeps_and_settles);
-    on_each(&[Kind::PausedLater, Kind::Bubble], || both_kinds(2, ms(1)));
 }

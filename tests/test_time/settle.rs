@@ -1,15 +1,15 @@
-//! `settle` returns once everything that can happen without time passing has happened. `programs` tests it with random
-//! work.
+//! `settle` returns once everything that can happen without time passing has happened. The fuzzer tests it with random
+//! work, and that `advance_and_settle` stops at each deadline.
 
-use std::future::{Future, pending};
+use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, mpsc};
 use std::thread;
 
 use crate::common::{HOUR, both_flavours, ms, must_end, step};
-use crate::kinds::{Kind, NANO, on_each, on_each_and_in_a_task};
-use hairspring::test_util::{self, advance_and_settle, settle};
-use hairspring::{Duration, Instant, interval, sleep, timeout};
+use crate::kinds::{Kind, on_each, on_each_and_in_a_task};
+use hairspring::sleep;
+use hairspring::test_util::{self, settle};
 use tokio::task::yield_now;
 
 const PAUSED: [Kind; 4] = [Kind::StartPaused, Kind::NoSockets, Kind::PausedLater, Kind::Workers(2)];
@@ -89,41 +89,5 @@ fn several_tasks_may_settle_or_stop_waiting() {
     on_each(&PAUSED, || async {
         assert!(futures::poll!(Box::pin(settle())).is_pending());
         sleep(HOUR).await; // The clock moves again.
-    });
-}
-
-#[test]
-fn advance_and_settle_stops_at_each_deadline() {
-    on_each_and_in_a_task(&PAUSED, || async {
-        let held = test_util::hold();
-        let (start, trace) = (Instant::now(), Arc::<Mutex<Vec<_>>>::default());
-        let (traces, ticks) = (trace.clone(), Arc::<Mutex<u32>>::default());
-        let limited = tokio::spawn(timeout(HOUR, pending::<()>()));
-        tokio::spawn(async move {
-            for length in [ms(1), Duration::from_nanos(1_234_567), HOUR, ms(3)] {
-                sleep(length).await;
-                traces.lock().unwrap().push(start.elapsed());
-            }
-        });
-        let counts = ticks.clone();
-        tokio::spawn(async move {
-            let mut minutes = interval(HOUR / 60);
-            loop {
-                assert_eq!(minutes.tick().await, Instant::now());
-                *counts.lock().unwrap() += 1;
-            }
-        });
-        let second = Duration::from_nanos(2_234_567);
-        advance_and_settle(second).await;
-        assert_eq!((start.elapsed(), &*trace.lock().unwrap()), (second, &vec![ms(1), second]));
-        advance_and_settle(HOUR.saturating_sub(second + NANO)).await;
-        assert!(!limited.is_finished());
-        advance_and_settle(NANO).await;
-        assert!(limited.is_finished());
-        advance_and_settle(second + ms(3)).await;
-        assert_eq!(start.elapsed(), HOUR + second + ms(3));
-        assert_eq!(trace.lock().unwrap()[2..], [second + HOUR, second + HOUR + ms(3)]);
-        assert_eq!(*ticks.lock().unwrap(), 61);
-        drop(held);
     });
 }

@@ -4,7 +4,7 @@
 //! await sleeps and timeouts. No sleep may end early, or later than a bound. At the end of each wave no sleep is
 //! pending, the counts must balance, and the memory must be free.
 //!
-//! The fuzzer's soak test checks each firing through virtual years. This one has threads and a real clock.
+//! The fuzzer checks each firing on a virtual clock. This one has threads and a real clock.
 
 mod holder;
 

@@ -49,9 +49,13 @@ impl Map {
 
     /// `insert` with a deadline that does not come from a clock.
     fn insert_until(&self, key: u64, deadline: Tick) {
-        let hash = self.hash(&key);
-        let inserted = self.shared.insert(Insert { hash, key, value: (), deadline, now: Tick::ZERO });
-        assert!(inserted.is_ok());
+        self.replace(key, deadline);
+    }
+
+    /// The same. Returns whether it got an entry of that key.
+    fn replace(&self, key: u64, deadline: Tick) -> bool {
+        let new = Insert { hash: self.hash(&key), key, value: (), deadline, now: Tick::ZERO };
+        self.shared.insert(new).is_ok_and(|replaced| replaced.is_some())
     }
 
     /// `insert_if_absent`. Returns whether it inserted.
@@ -61,11 +65,16 @@ impl Map {
     }
 
     fn touch_until(&self, key: u64, deadline: Tick) {
-        let lookup = Lookup { hash: self.hash(&key), key: &key, now: Tick::ZERO };
-        assert!(self.shared.visit(lookup, Some(deadline), |_| ()).is_some());
+        assert!(self.touch_early(key, deadline));
     }
 
-    /// `remove` by a thread that read the clock before any deadline. Returns whether it got the entry.
+    /// `touch` by a thread that read the clock before any deadline. Returns whether the entry was there.
+    fn touch_early(&self, key: u64, deadline: Tick) -> bool {
+        let lookup = Lookup { hash: self.hash(&key), key: &key, now: Tick::ZERO };
+        self.shared.visit(lookup, Some(deadline), |_| ()).is_some()
+    }
+
+    /// `remove` by such a thread. Returns whether it got the entry.
     fn remove_early(&self, key: u64) -> bool {
         self.shared.remove_if(Lookup { hash: self.hash(&key), key: &key, now: Tick::ZERO }, |()| true).is_some()
     }
@@ -231,15 +240,31 @@ fn remove_against_insert_on_a_paused_clock() {
     });
 }
 
+/// The consumer takes an entry that another thread changes. One of them gets it. `left` is how many entries are in the
+/// map after that, if the consumer does and if the thread does.
+fn against_taking(change: fn(&Map, u64) -> bool, left: [usize; 2]) {
+    let (map, task) = map();
+    let key = map.key(0);
+    map.insert_until(key, near(1));
+    let (task, (got, map)) = race(move || task.run(), move || (change(&map, key), map));
+    let task = task.go_on();
+    assert_eq!(task.taken.len() + usize::from(got), 1, "one of them gets it");
+    assert_eq!(map.len(), left[usize::from(got)]);
+}
+
 #[test]
 fn remove_against_taking() {
-    check("map: remove against taking", || {
-        let (map, task) = map();
-        let key = map.key(0);
-        map.insert_until(key, near(1));
-        let (task, (removed, _map)) = race(move || task.run(), move || (map.remove_early(key), map));
-        assert_eq!(task.taken.len() + usize::from(removed), 1, "one of them gets it");
-    });
+    check("map: remove against taking", || against_taking(Map::remove_early, [0, 0]));
+}
+
+#[test]
+fn touch_against_taking() {
+    check("map: touch against taking", || against_taking(|map, key| map.touch_early(key, far(1)), [0, 1]));
+}
+
+#[test]
+fn replacing_against_taking() {
+    check("map: replacing against taking", || against_taking(|map, key| map.replace(key, far(1)), [1, 1]));
 }
 
 #[test]

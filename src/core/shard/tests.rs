@@ -1,20 +1,10 @@
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 use std::task::Wake;
 
 use super::*;
 use crate::core::statistics::Snapshot;
 
 const EPOCH: Epoch = Epoch(7);
-
-#[derive(Default)]
-struct Woken(AtomicUsize);
-
-impl Wake for Woken {
-    fn wake(self: Arc<Self>) {
-        self.0.fetch_add(1, Ordering::Relaxed);
-    }
-}
 
 fn shard() -> ShardLease {
     let turns: &Turns = Box::leak(Box::new(Turns::new()));
@@ -36,19 +26,6 @@ fn a_deadline_that_the_wheel_has_gone_by_is_refused() {
         assert!(matches!(insert(shard, past), Err(InsertError::AlreadyDue)), "{past}");
     }
     insert(shard, 101).unwrap();
-}
-
-#[test]
-fn an_entry_that_is_reset_to_a_past_deadline_is_woken_at_once() {
-    let shard = shard();
-    shard.shard().fire(Tick(100), &mut WakeList::default());
-    let woken = Arc::new(Woken::default());
-    let key = shard.insert(Tick(200), woken.clone().into()).unwrap();
-    assert!(shard.reset(key, Tick(101)));
-    assert_eq!(woken.0.load(Ordering::Relaxed), 0);
-    assert!(!shard.reset(key, Tick(100)));
-    assert_eq!(woken.0.load(Ordering::Relaxed), 1);
-    assert!(!shard.set_waker(key, Waker::noop()), "nothing of it is left");
 }
 
 #[test]

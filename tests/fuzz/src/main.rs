@@ -1,5 +1,4 @@
-//! A differential fuzzer for hairspring, and a soak on a virtual clock: see TESTING.md. `tests/it/fuzz.rs` runs a few
-//! rounds of each target.
+//! A differential fuzzer for hairspring: see TESTING.md. `tests/it/fuzz.rs` runs a few rounds of each target.
 
 mod clock;
 mod map;
@@ -8,7 +7,6 @@ mod queue;
 #[allow(dead_code)]
 mod random;
 mod run;
-mod soak;
 mod timer;
 mod virtual_time;
 mod wheel;
@@ -23,19 +21,20 @@ use std::time::{Duration, Instant};
 use random::Random;
 use run::Target;
 
-const USAGE: &str = "usage: hairspring-fuzz [wheel|timer|queue|map|current|workers|bubble|manual|all] [--seed N] [--operations N] [--threads N]
-       hairspring-fuzz soak [--years N]";
+const USAGE: &str = "usage: hairspring-fuzz [wheel|timer|queue|map|current|workers|bubble|manual|all] [--seed N] [--operations N] [--threads N]";
 
-/// Of 10,000 operations, how many each target gets from `all`. Each then takes about the same time.
-const SHARES: [(&str, u64); 8] = [
-    ("wheel", 4_000),
-    ("timer", 1_500),
-    ("queue", 2_500),
-    ("map", 1_988),
-    ("current", 3),
-    ("workers", 3),
-    ("bubble", 3),
-    ("manual", 3),
+type Run = fn(&Settings) -> bool;
+
+/// The targets. Of 10,000 operations of `all`, each gets so many, and then takes about the same time.
+const TARGETS: [(&str, u64, Run); 8] = [
+    ("wheel", 4_000, rounds::<wheel::Pair>),
+    ("timer", 1_500, rounds::<timer::World>),
+    ("queue", 2_500, rounds::<queue::Pair>),
+    ("map", 1_988, rounds::<map::Pair>),
+    ("current", 3, rounds::<virtual_time::OnCurrentThread>),
+    ("workers", 3, rounds::<virtual_time::OnWorkers>),
+    ("bubble", 3, rounds::<virtual_time::InBubble>),
+    ("manual", 3, rounds::<virtual_time::OnManualClock>),
 ];
 
 /// A round that takes longer counts as hung. Rounds are usually hundreds of times shorter.
@@ -49,14 +48,13 @@ struct Settings {
 
 fn main() -> ExitCode {
     let mut settings = Settings { seed: 1, operations: 10_000_000, threads: 1 };
-    let (mut years, mut command) = (10, String::from("all"));
+    let mut command = String::from("all");
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         let option = match argument.as_str() {
             "--seed" => &mut settings.seed,
             "--operations" => &mut settings.operations,
             "--threads" => &mut settings.threads,
-            "--years" => &mut years,
             _ => {
                 command = argument;
                 continue;
@@ -69,19 +67,15 @@ fn main() -> ExitCode {
     }
     // Failures are reported, and some panics are expected.
     std::panic::set_hook(Box::new(|_| ()));
-    let passed = match command.as_str() {
-        "soak" => soak::run(years),
-        "all" => {
-            let part = settings.operations.div_ceil(10_000);
-            SHARES.iter().all(|(name, share)| {
-                settings.operations = part * share;
-                fuzz(name, &settings) == Some(true)
-            })
-        }
-        name => match fuzz(name, &settings) {
-            Some(passed) => passed,
-            None => return wrong(),
-        },
+    let passed = if command == "all" {
+        let part = settings.operations.div_ceil(10_000);
+        TARGETS.iter().all(|(_, share, run)| {
+            settings.operations = part * share;
+            run(&settings)
+        })
+    } else {
+        let Some((_, _, run)) = TARGETS.iter().find(|(name, ..)| *name == command) else { return wrong() };
+        run(&settings)
     };
     if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
@@ -89,21 +83,6 @@ fn main() -> ExitCode {
 fn wrong() -> ExitCode {
     eprintln!("{USAGE}");
     ExitCode::FAILURE
-}
-
-/// Returns `None` if there is no target of that name.
-fn fuzz(name: &str, settings: &Settings) -> Option<bool> {
-    match name {
-        "wheel" => Some(rounds::<wheel::Pair>(settings)),
-        "timer" => Some(rounds::<timer::World>(settings)),
-        "queue" => Some(rounds::<queue::Pair>(settings)),
-        "map" => Some(rounds::<map::Pair>(settings)),
-        "current" => Some(rounds::<virtual_time::OnCurrentThread>(settings)),
-        "workers" => Some(rounds::<virtual_time::OnWorkers>(settings)),
-        "bubble" => Some(rounds::<virtual_time::InBubble>(settings)),
-        "manual" => Some(rounds::<virtual_time::OnManualClock>(settings)),
-        _ => None,
-    }
 }
 
 /// Runs rounds until they have performed the requested number of operations. Returns `false` if one fails.

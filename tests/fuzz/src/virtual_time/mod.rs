@@ -1,5 +1,6 @@
-//! Random programs on test clocks: tasks that sleep, send messages, compute and block, while they hold, move, pause and
-//! resume the clock. After each step a task sees the time that a model of virtual time expects, to the nanosecond.
+//! Random programs on test clocks: tasks that sleep, send messages, use sockets, compute and block, while they hold, move,
+//! pause and resume the clock. After each step a task sees the time that a model of virtual time expects, to the
+//! nanosecond.
 //!
 //! An operation is a step of one task, and the programs run when a round ends. In a bubble that decides all choices,
 //! a program leaves the same trace twice.
@@ -13,6 +14,7 @@ use std::thread;
 use hairspring::test_util::{Bubble, ManualClock};
 use hairspring::{Duration, Timer, pause};
 use tokio::runtime::Builder;
+use tokio::task::{JoinHandle, LocalSet, spawn_local};
 
 use self::model::{Clock, Event, Model};
 use self::task::{Step, Task, Work};
@@ -27,20 +29,28 @@ const HUNG: Duration = Duration::from_secs(150);
 enum Kind {
     /// With tokio's `start_paused`.
     StartPaused,
+    PausedByTokio,
     Paused(usize),
     /// Paused when its tasks already run.
     PausedLater(usize),
     Bubble(usize),
+    /// A bubble on a runtime that the program builds.
+    BubbleOn(usize),
     /// On a manual clock that moves by itself when a runtime is idle.
     Manual(usize),
 }
 
 #[derive(Debug, Clone, Copy)]
+#[allow(clippy::struct_excessive_bools)] // They have nothing to do with each other.
 struct Setup {
     kind: Kind,
     tasks: usize,
     /// Whether the first task is the future in `block_on`.
     has_root: bool,
+    /// Whether the tasks are in a `LocalSet`.
+    is_local: bool,
+    /// Whether tasks talk through sockets, or only through pipes.
+    has_sockets: bool,
     /// Whether the seed decides everything in a bubble: no step needs a thread that might be early or late.
     is_repeatable: bool,
     /// Whether tokio's own sleeps are used, too.
@@ -65,14 +75,15 @@ impl<const KIND: u8> Target for Program<KIND> {
     fn new(random: &mut Random) -> Round<Self> {
         let workers = 1 + random.index(4);
         let kind = match KIND {
-            0 => random.pick(&[Kind::StartPaused, Kind::Paused(0), Kind::PausedLater(0)]),
+            0 => random.pick(&[Kind::StartPaused, Kind::PausedByTokio, Kind::Paused(0), Kind::PausedLater(0)]),
             1 => random.pick(&[Kind::Paused(workers), Kind::PausedLater(workers)]),
+            2 if random.one_in(4) => Kind::BubbleOn(workers - 1),
             2 => Kind::Bubble(random.pick(&[0, 0, workers])),
             _ => Kind::Manual(workers - 1),
         };
         // Outside bubbles, only some systems say what a thread in `block_on` does.
         let sees_the_root = match kind {
-            Kind::Paused(1..) | Kind::PausedLater(1..) | Kind::Manual(1..) => {
+            Kind::Paused(1..) | Kind::PausedLater(1..) | Kind::BubbleOn(1..) | Kind::Manual(1..) => {
                 cfg!(all(target_os = "linux", target_arch = "x86_64"))
             }
             _ => true,
@@ -82,6 +93,9 @@ impl<const KIND: u8> Target for Program<KIND> {
             kind,
             tasks: 1 + random.index(5),
             has_root: random.one_in(2) && sees_the_root,
+            is_local: random.one_in(4) && sees_the_root && !is_repeatable,
+            // On Windows the clock does not see them.
+            has_sockets: !cfg!(windows) && !is_repeatable && random.one_in(2),
             is_repeatable,
             has_tokios: kind.is_tokios() && !is_repeatable && random.one_in(4),
             seed: random.next(),
@@ -128,9 +142,20 @@ impl<const KIND: u8> Program<KIND> {
 }
 
 impl Kind {
+    fn workers(self) -> usize {
+        match self {
+            Kind::StartPaused | Kind::PausedByTokio => 0,
+            Kind::Paused(workers)
+            | Kind::PausedLater(workers)
+            | Kind::Bubble(workers)
+            | Kind::BubbleOn(workers)
+            | Kind::Manual(workers) => workers,
+        }
+    }
+
     /// Whether tokio's own sleeps follow the clock.
     fn is_tokios(self) -> bool {
-        matches!(self, Kind::StartPaused | Kind::Paused(0) | Kind::PausedLater(0) | Kind::Bubble(0))
+        !matches!(self, Kind::Manual(_)) && self.workers() == 0
     }
 }
 
@@ -138,9 +163,9 @@ impl Setup {
     fn step(&self, random: &mut Random) -> Step {
         let (a, b, c) = (length(random), length(random), length(random));
         let (real, to) = (Duration::from_micros(random.below(400)), random.index(self.tasks));
-        match random.below(if self.is_repeatable { 24 } else { 34 }) {
+        match random.below(if self.is_repeatable { 26 } else { 40 }) {
             0 => Step::Yield,
-            1 | 26 => Step::Compute(real),
+            1 | 30 => Step::Compute(real),
             2..=4 => Step::Sleep(a),
             5 if self.has_tokios => Step::TokiosSleep(a),
             5 | 6 => Step::Reset([a, b, c]),
@@ -157,15 +182,18 @@ impl Setup {
             16..=18 => Step::Receive(a),
             19 => Step::Hold,
             20 | 21 => Step::Settle,
-            22 | 27 => Step::Advance(a),
-            23 | 28 => Step::AdvanceAndSettle(a),
-            24 => Step::Outside(real, to),
-            25 => Step::Run(real, random.one_in(2)),
+            22 | 31 => Step::Advance(a),
+            23 | 32 => Step::AdvanceAndSettle(a),
+            24 => Step::Queue([a, b, c]),
+            25 | 26 => Step::Talk(self.has_sockets && random.one_in(2), [a, b]),
+            27 | 28 => Step::Outside(real, to),
+            29 => Step::Run(real, random.one_in(2)),
+            33 | 34 => Step::HoldOutside(real),
             _ => {
                 let work = match self.kind {
-                    Kind::Bubble(0) => random.pick(&[Work::Ours, Work::Tokios, Work::Held]),
-                    Kind::Bubble(_) => random.pick(&[Work::Ours, Work::Tokios, Work::Held, Work::InPlace]),
-                    _ => random.pick(&[Work::Ours, Work::Held]),
+                    Kind::Bubble(1..) if !self.is_local => random.pick(&[Work::Ours, Work::Tokios, Work::InPlace]),
+                    Kind::Bubble(_) => random.pick(&[Work::Ours, Work::Tokios]),
+                    _ => Work::Ours,
                 };
                 Step::Block(work, real, to)
             }
@@ -173,22 +201,41 @@ impl Setup {
     }
 
     fn run(self, plans: Vec<Vec<Step>>, models: &mpsc::Sender<Arc<Model>>) {
-        let root = async || self.root(plans, models).await;
-        let bubble = Bubble::new().seed(self.seed);
-        let workers = match self.kind {
-            Kind::Bubble(0) => return bubble.run(root),
-            Kind::Bubble(workers) => return bubble.workers(workers).run(root),
-            Kind::StartPaused => 0,
-            Kind::Paused(workers) | Kind::PausedLater(workers) | Kind::Manual(workers) => workers,
+        let root = async || {
+            if self.is_local {
+                LocalSet::new().run_until(self.root(plans, models)).await;
+            } else {
+                self.root(plans, models).await;
+            }
         };
+        let bubble = Bubble::new().seed(self.seed);
+        let workers = self.kind.workers();
+        match self.kind {
+            Kind::Bubble(0) => return bubble.run(root),
+            Kind::Bubble(_) => return bubble.workers(workers).run(root),
+            _ => {}
+        }
         let mut builder = if workers == 0 { Builder::new_current_thread() } else { Builder::new_multi_thread() };
-        builder.worker_threads(workers.max(1)).start_paused(self.kind == Kind::StartPaused);
-        builder.enable_all().build().expect("the system has room for a runtime").block_on(root());
+        builder.worker_threads(workers.max(1)).enable_time().start_paused(self.kind == Kind::StartPaused);
+        if self.has_sockets {
+            builder.enable_io();
+        }
+        let runtime = builder.build().expect("the system has room for a runtime");
+        match self.kind {
+            Kind::BubbleOn(_) => bubble.run_on(runtime, root),
+            _ => runtime.block_on(root()),
+        }
+    }
+
+    fn spawn(self, task: impl Future<Output = ()> + Send + 'static) -> JoinHandle<()> {
+        if self.is_local { spawn_local(task) } else { tokio::spawn(task) }
     }
 
     async fn root(self, plans: Vec<Vec<Step>>, models: &mpsc::Sender<Arc<Model>>) {
-        if let Kind::Paused(_) = self.kind {
-            pause();
+        match self.kind {
+            Kind::Paused(_) => pause(),
+            Kind::PausedByTokio => tokio::time::pause(),
+            _ => {}
         }
         let clock = if let Kind::Manual(_) = self.kind {
             let clock = ManualClock::new();
@@ -207,7 +254,7 @@ impl Setup {
         }
         let mut tasks = Task::all(&model, self.tasks, self.is_repeatable).into_iter().zip(plans);
         let root = if self.has_root { tasks.next() } else { None };
-        let spawned: Vec<_> = tasks.map(|(task, steps)| tokio::spawn(task.run(steps))).collect();
+        let spawned: Vec<_> = tasks.map(|(task, steps)| self.spawn(task.run(steps))).collect();
         if is_later {
             hairspring::sleep(Duration::from_micros(self.seed % 300)).await;
             pause();
@@ -220,6 +267,7 @@ impl Setup {
         for task in spawned {
             task.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
         }
+        model.waits_for_threads().await;
     }
 }
 

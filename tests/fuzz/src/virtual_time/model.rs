@@ -3,10 +3,12 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
 
 use hairspring::test_util::{self, Hold, ManualClock};
-use hairspring::{Duration, Instant, Interval, Sleep, Timeout, Timer};
-use tokio::sync::RwLock;
+use hairspring::{DelayQueue, Duration, Instant, Interval, Sleep, Timeout, Timer};
+use tokio::runtime::Handle;
+use tokio::sync::{RwLock, oneshot};
 
 /// The time of the clock under test, counted from the start of the program.
 pub(super) type Time = Duration;
@@ -47,6 +49,13 @@ impl Clock {
         }
     }
 
+    pub(super) fn queue(&self) -> DelayQueue<()> {
+        match self {
+            Clock::OfTheRuntime => DelayQueue::new(),
+            Clock::Manual(_, timer) => DelayQueue::with_timer(timer),
+        }
+    }
+
     pub(super) fn hold(&self) -> Hold {
         match self {
             Clock::OfTheRuntime => test_util::hold(),
@@ -74,6 +83,8 @@ struct State {
     moves: Vec<Move>,
     moving: usize,
     fault: Option<String>,
+    /// A message from each thread that holds the clock, when it ends.
+    outside: Vec<oneshot::Receiver<()>>,
 }
 
 pub(super) struct Model {
@@ -137,7 +148,7 @@ impl Model {
         self.look(expected, true, after)
     }
 
-    fn look(&self, expected: Time, settles: bool, after: impl FnOnce() -> String) -> Time {
+    pub(super) fn look(&self, expected: Time, settles: bool, after: impl FnOnce() -> String) -> Time {
         let mut state = self.lock();
         let shown = self.clock.now() - self.start;
         let wrong = match () {
@@ -185,6 +196,35 @@ impl Model {
         if state.moving == 0 {
             let now = self.clock.now() - self.start;
             state.moves.last_mut().expect("one was begun").to = now;
+        }
+    }
+
+    /// Lets a thread hold the clock again and again. Meanwhile only the program may move it.
+    pub(super) fn hold_outside(self: &Arc<Self>, real: Duration) {
+        let (model, runtime, (ends, ended)) = (self.clone(), Handle::current(), oneshot::channel());
+        self.lock().outside.push(ended);
+        thread::spawn(move || {
+            let _inside = runtime.enter();
+            for _ in 0..20 {
+                thread::sleep(real / 20);
+                // Nobody resumes the clock meanwhile.
+                let _control = model.control.blocking_read();
+                let _hold = model.clock.hold();
+                let before = model.clock.now() - model.start;
+                thread::sleep(real / 20);
+                let after = model.clock.now() - model.start;
+                let stands = model.has_moved(before, after, true);
+                model.require(stands, || format!("a clock that was held moved from {before:?} to {after:?}"));
+            }
+            let _ = ends.send(());
+        });
+    }
+
+    /// Waits for the threads that hold the clock.
+    pub(super) async fn waits_for_threads(&self) {
+        let outside = std::mem::take(&mut self.lock().outside);
+        for ended in outside {
+            ended.await.expect("the thread ends");
         }
     }
 

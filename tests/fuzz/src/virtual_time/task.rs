@@ -10,8 +10,10 @@ use std::thread;
 
 use hairspring::test_util::{self, advance_and_settle, settle};
 use hairspring::{Duration, Instant, advance, pause, resume};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, mpsc, oneshot};
-use tokio::task::{block_in_place, yield_now};
+use tokio::task::{JoinHandle, block_in_place, yield_now};
 
 use super::model::{Clock, Model, Time};
 
@@ -36,6 +38,10 @@ pub(crate) enum Step {
         ticks: u32,
         works: Duration,
     },
+    /// Entries of a queue, one of which is reset while another waits.
+    Queue([Duration; 3]),
+    /// Sleeps and exchanges words with a task that sleeps for another time, through a socket or a pipe.
+    Talk(bool, [Duration; 2]),
     /// Waits for a task that sleeps and sends an answer.
     Ask(Duration),
     /// Spawns a task that sleeps, and aborts it after another time.
@@ -47,6 +53,8 @@ pub(crate) enum Step {
     Block(Work, Duration, usize),
     /// A thread that the clock cannot see sends a message after so long in real time, while the clock is held.
     Outside(Duration, usize),
+    /// A thread holds the clock for so long in real time, whatever the tasks do.
+    HoldOutside(Duration),
     /// Holds the clock while the other tasks run.
     Hold,
     Settle,
@@ -60,7 +68,6 @@ pub(crate) enum Step {
 pub(crate) enum Work {
     Ours,
     Tokios,
-    Held,
     InPlace,
 }
 
@@ -109,6 +116,8 @@ pub(super) struct Task {
     at: Time,
     /// No message had arrived by then.
     nothing_until: Time,
+    /// Blocking work that it has not waited for.
+    left: Vec<JoinHandle<()>>,
 }
 
 impl Task {
@@ -121,7 +130,7 @@ impl Task {
         let at = model.sees_at_least(Time::ZERO, || "the start".into());
         let task = |(name, channel)| {
             let (model, mailboxes) = (model.clone(), mailboxes.clone());
-            Task { model, name, mailboxes, channel, alone, at, nothing_until: Time::ZERO }
+            Task { model, name, mailboxes, channel, alone, at, nothing_until: Time::ZERO, left: Vec::new() }
         };
         channels.into_iter().enumerate().map(task).collect()
     }
@@ -137,6 +146,7 @@ impl Task {
             self.sees(self.at, step);
             self.model.note(self.name, number, self.at);
         }
+        self.waits_for_work().await;
     }
 
     fn describe(&self, after: impl std::fmt::Debug) -> impl FnOnce() -> String {
@@ -150,15 +160,6 @@ impl Task {
 
     fn sees_at_least(&mut self, expected: Time, after: impl std::fmt::Debug) {
         self.at = self.model.sees_at_least(expected, self.describe(after));
-    }
-
-    /// The time after something that may have come while only a hold stopped the clock.
-    fn sees_if(&mut self, held: bool, expected: Time, after: impl std::fmt::Debug) {
-        if held {
-            self.sees_at_least(expected, after);
-        } else {
-            self.sees(expected, after);
-        }
     }
 
     /// A task may not see that a limit has passed unless the program has moved the clock beyond it.
@@ -222,6 +223,8 @@ impl Task {
                     self.sleeps(works).await;
                 }
             }
+            Step::Queue(lengths) => self.queues(lengths, step).await,
+            Step::Talk(through_socket, lengths) => self.talks(through_socket, lengths).await,
             Step::Ask(length) => {
                 let (sends, answer) = oneshot::channel();
                 tokio::spawn(self.copy().answers(length, sends));
@@ -246,7 +249,8 @@ impl Task {
                     let before = std::mem::take(&mut self.nothing_until);
                     let came = sent >= before || model.has_moved(sent, before, held);
                     model.require(came, || format!("a message of {sent:?} had not come at {before:?}"));
-                    self.sees_if(held, sent.max(self.at), step);
+                    // If it came while only a hold stopped the clock, who settles did not wait for it.
+                    self.at = model.look(sent.max(self.at), held, self.describe(step));
                     self.is_in_time(until, step);
                 } else {
                     self.sees(until, step);
@@ -254,6 +258,7 @@ impl Task {
                 }
             }
             Step::Block(work, real, to) => self.blocks(work, real, to, step).await,
+            Step::HoldOutside(real) => model.hold_outside(real),
             Step::Run(real, sleeps) => self.lets_it_run(real, sleeps).await,
             _ => unreachable!("it controls the clock"),
         }
@@ -271,7 +276,59 @@ impl Task {
     /// The same task at the same time, without its messages.
     fn copy(&self) -> Task {
         let (model, mailboxes, channel) = (self.model.clone(), self.mailboxes.clone(), mpsc::unbounded_channel().1);
-        Task { model, mailboxes, channel, ..*self }
+        Task { model, mailboxes, channel, left: Vec::new(), ..*self }
+    }
+
+    async fn queues(&mut self, [first, second, third]: [Duration; 3], step: Step) {
+        let (mut queue, start) = (self.model.clock.queue(), self.model.start);
+        let keys = [first, second].map(|after| queue.insert((), after));
+        self.sleeps(first.min(second) / 2).await;
+        queue.reset(&keys[0], third);
+        let mut due = keys.map(|key| queue.deadline(&key) - start);
+        due.sort_unstable();
+        for due in due {
+            let expired = poll_fn(|cx| queue.poll_expired(cx)).await.expect("two were inserted");
+            let (expected, told) = (due.max(self.at), expired.deadline() - start);
+            self.model.require(told <= expected, || format!("{step:?} gives that of {told:?} at {expected:?}"));
+            self.sees(expected, step);
+        }
+    }
+
+    async fn talks(&mut self, through_socket: bool, lengths: [Duration; 2]) {
+        if !through_socket {
+            let (near, far) = tokio::io::duplex(64);
+            return self.exchange(near, far, lengths).await;
+        }
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("there is a port");
+        let near = tokio::spawn(TcpStream::connect(listener.local_addr().expect("it has one")));
+        let (far, _) = listener.accept().await.expect("it connects");
+        let near = near.await.expect("the task ends").expect("it listens");
+        // Without this, the system may delay sending in real time, which the clock does not see.
+        near.set_nodelay(true).and_then(|()| far.set_nodelay(true)).expect("they are TCP sockets");
+        self.sees(self.at, "a connection");
+        self.exchange(near, far, lengths).await;
+    }
+
+    async fn exchange<S>(&mut self, near: S, far: S, [ours, theirs]: [Duration; 2])
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let mut other = self.copy();
+        let other = tokio::spawn(async move { other.exchanges(far, theirs).await });
+        self.exchanges(near, ours).await;
+        other.await.expect("the task ends");
+    }
+
+    /// Each word is the time at which it was sent.
+    async fn exchanges(&mut self, mut socket: impl AsyncRead + AsyncWrite + Unpin, nap: Duration) {
+        for nap in [nap, Duration::ZERO, nap / 2, Duration::ZERO] {
+            self.sleeps(nap).await;
+            let (sent, mut word) = (u64::try_from(self.at.as_nanos()).expect("hours"), [0; 8]);
+            socket.write_all(&sent.to_le_bytes()).await.expect("it is open");
+            socket.read_exact(&mut word).await.expect("it is open");
+            let came = Duration::from_nanos(u64::from_le_bytes(word));
+            self.sees(came.max(self.at), "a word");
+        }
     }
 
     async fn answers(mut self, length: Duration, sends: oneshot::Sender<Time>) {
@@ -281,34 +338,28 @@ impl Task {
     }
 
     async fn blocks(&mut self, work: Work, real: Duration, to: usize, step: Step) {
-        let (mut task, mailbox, held) = (self.copy(), self.mailboxes[to].clone(), matches!(work, Work::Held));
-        let model = self.model.clone();
+        let (mut task, mailbox) = (self.copy(), self.mailboxes[to].clone());
         let code = move || {
-            // To settle does not wait for what only a hold protects.
-            let _busy = (!held).then(|| task.model.clone().computes());
-            for blocks in [false, true] {
-                if blocks {
-                    thread::sleep(real);
-                }
-                task.sees_if(held, task.at, step);
-            }
-            mailbox.send((task.at, held));
+            let _busy = task.model.clone().computes();
+            task.sees(task.at, step);
+            thread::sleep(real);
+            task.sees(task.at, step);
+            mailbox.send((task.at, false));
         };
         match work {
-            Work::Ours => test_util::spawn_blocking(code).await.expect("the work ends"),
-            Work::Tokios => tokio::task::spawn_blocking(code).await.expect("the work ends"),
+            Work::Ours => self.left.push(test_util::spawn_blocking(code)),
+            Work::Tokios => self.left.push(tokio::task::spawn_blocking(code)),
             Work::InPlace => block_in_place(code),
-            Work::Held => {
-                let _control = model.control.read().await;
-                self.sees_at_least(self.at, step);
-                model.begin_move(Some(Duration::ZERO), false);
-                model.controls.iter().for_each(|count| _ = count.fetch_add(1, SeqCst));
-                let _hold = model.clock.hold();
-                tokio::task::spawn_blocking(code).await.expect("the work ends");
-                self.sees_at_least(self.at, step);
-                model.controls[1].fetch_sub(1, SeqCst);
-                model.end_move();
-            }
+        }
+        // Nobody waits for some of the work until the end.
+        if real.subsec_micros() % 4 > 0 {
+            self.waits_for_work().await;
+        }
+    }
+
+    async fn waits_for_work(&mut self) {
+        for work in self.left.drain(..) {
+            work.await.expect("the work ends");
         }
     }
 
