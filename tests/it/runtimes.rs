@@ -19,7 +19,7 @@ use hairspring::{
     DeadlineMap, DelayQueue, Duration, Instant, Sleep, Timer, TrySleep, interval, interval_at, sleep, sleep_until,
     timeout, timeout_at,
 };
-use tokio::runtime::{Handle, Runtime};
+use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::{LocalSet, block_in_place, spawn_blocking};
 
 /// Runtimes with tokio's drivers and without.
@@ -127,8 +127,8 @@ fn a_sleep_outlives_its_runtime() {
 fn the_next_timer_ignores_a_sleep_left_behind() {
     must_end(|| {
         let shards = thread::available_parallelism().unwrap().get(); // as many as the process's own timer has
-        // Use several, because the runtimes of other tests reuse memory too.
-        let homes: Vec<_> = (0..20).map(|_| current_thread()).collect();
+        // Use several, because the runtimes of other tests reuse memory too. Without I/O they open no files.
+        let homes: Vec<_> = (0..20).map(|_| Builder::new_current_thread().build().unwrap()).collect();
         let wait = |(number, home)| {
             let install = || Timer::builder().shards(shards).install().unwrap();
             let _installed = (number % 2 == 0).then(|| inside(home, install));
@@ -136,6 +136,7 @@ fn the_next_timer_ignores_a_sleep_left_behind() {
         };
         let mut left: Vec<_> = homes.iter().enumerate().map(wait).collect();
         drop(homes);
+        let paused = || Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         let ahead: Vec<_> = (0..24).map(|_| paused()).collect();
         for runtime in &ahead {
             runtime.block_on(sleep(2 * HOUR));

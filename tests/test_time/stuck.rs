@@ -7,12 +7,9 @@ use std::process::Stdio;
 use std::sync::mpsc;
 use std::thread;
 
-use crate::common::{HOUR, current_thread, ms, multi_thread, must_end};
+use crate::common::{HOUR, HUNG, current_thread, ms, multi_thread, must_end};
 use hairspring::test_util::{bubble, hold, pause_with_grace, settle, spawn_blocking};
-use hairspring::{Duration, pause, sleep};
-
-/// More than twice the time until the message appears.
-const TOO_LATE: Duration = Duration::from_secs(12);
+use hairspring::{pause, sleep};
 
 /// Blocks its thread forever.
 fn block() {
@@ -101,7 +98,7 @@ fn said((name, _, expected): Case) -> String {
     let output = BufReader::new(child.stderr.take().unwrap());
     let (ended, ends) = mpsc::channel::<()>();
     let kills = thread::spawn(move || {
-        let _ = ends.recv_timeout(TOO_LATE);
+        let _ = ends.recv_timeout(HUNG / 2);
         child.kill().unwrap();
         child.wait().unwrap();
     });

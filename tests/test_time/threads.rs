@@ -143,11 +143,15 @@ const THENS: &[NamedThen] = &[
 #[test]
 fn a_thread_that_has_left_holds_no_time() {
     for (does, then) in THENS {
-        let failures: Vec<String> = thread::scope(|scope| {
-            let threads = WAYS.map(|way| scope.spawn(move || goes_on(way, then())));
-            threads.into_iter().filter_map(|thread| thread.join().unwrap().err()).collect()
-        });
-        assert!(failures.is_empty(), "it {does}: {failures:#?}");
+        // Not all at once: a system may allow few threads and files.
+        for ways in WAYS.chunks(2) {
+            thread::scope(|scope| {
+                let threads: Vec<_> = ways.iter().map(|&way| scope.spawn(move || goes_on(way, then()))).collect();
+                for thread in threads {
+                    assert_eq!(thread.join().unwrap(), Ok(()), "it {does}");
+                }
+            });
+        }
     }
 }
 
