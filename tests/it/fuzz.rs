@@ -66,7 +66,7 @@ mod on_test_clocks {
 
     #[test]
     fn programs_in_a_bubble_see_virtual_time_and_repeat() {
-        rounds::<virtual_time::InBubble>(40);
+        rounds::<virtual_time::InBubble>(20);
     }
 
     #[test]

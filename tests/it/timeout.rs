@@ -1,8 +1,6 @@
 //! Timeouts: which of future and timer wins, the budget they spend, and what they return.
 
-use std::error::Error as _;
 use std::future::{Future, pending, poll_fn, ready};
-use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
@@ -14,28 +12,6 @@ use hairspring::{
     Deadline, Duration, Instant, Timer, TrySleep, boot, interval_at, sleep, sleep_until, timeout, timeout_at, wall,
 };
 use tokio::task::coop;
-
-#[tokio::test(start_paused = true)]
-async fn the_first_to_be_ready_decides() {
-    let start = Instant::now();
-    assert_eq!(timeout(ms(100), async { 1 }).await, Ok(1));
-    assert_eq!(start.elapsed(), ms(0));
-    assert_eq!(timeout(ms(100), sleep(ms(30)).map(|()| 2)).await, Ok(2));
-    assert_eq!(start.elapsed(), ms(30));
-    assert_eq!(timeout(ms(70), sleep(ms(100))).await, Err(Elapsed::new()));
-    assert_eq!(start.elapsed(), ms(100));
-    assert!(timeout_at(start + ms(150), pending::<()>()).await.is_err());
-    assert_eq!(start.elapsed(), ms(150));
-    let counts_from_creation = timeout(ms(100), pending::<()>());
-    tokio::time::advance(ms(60)).await;
-    assert!(counts_from_creation.await.is_err());
-    assert_eq!(start.elapsed(), ms(250));
-    let nested = timeout(ms(30), timeout(ms(20), timeout(ms(10), pending::<()>())));
-    assert_eq!(nested.await, Ok(Ok(Err(Elapsed::new()))));
-    let nested = timeout(ms(10), timeout(ms(20), timeout(ms(30), pending::<()>())));
-    assert_eq!(nested.await, Err(Elapsed::new()));
-    assert_eq!(start.elapsed(), ms(270), "the shortest of nested limits");
-}
 
 #[tokio::test(start_paused = true)]
 async fn the_future_wins_if_both_are_ready() {
@@ -154,18 +130,6 @@ async fn only_a_timeout_that_ends_spends_budget() {
         .await;
     });
     task.await.unwrap();
-}
-
-#[test]
-fn elapsed_is_an_error_like_tokios() {
-    let elapsed = Elapsed::new();
-    let tokios = paused().block_on(async { tokio::time::timeout(ms(1), pending::<()>()).await }).unwrap_err();
-    assert_eq!(elapsed.to_string(), "deadline has elapsed");
-    assert_eq!(format!("{elapsed} {elapsed:?} {elapsed:>30}"), format!("{tokios} {tokios:?} {tokios:>30}"));
-    assert!(elapsed.source().is_none() && elapsed.clone() == elapsed);
-    let error = (|| -> io::Result<()> { Err(elapsed)? })().unwrap_err();
-    assert_eq!(error.kind(), io::ErrorKind::TimedOut);
-    assert_eq!(error.to_string(), io::Error::from(tokios).to_string());
 }
 
 #[test]

@@ -6,8 +6,8 @@ use std::task::Waker;
 use std::thread;
 
 use crate::common::{
-    HOUR, OnDrop, Wakes, both_flavours, current_thread, holding, inside, ms, multi_thread, must_end, on_wake,
-    panic_message, paused, poll, poll_with, settle,
+    HOUR, OnDrop, Wakes, both_flavours, current_thread, holding, inside, ms, multi_thread, must_end, on_wake, paused,
+    poll, poll_with, settle,
 };
 use futures::executor::block_on;
 use hairspring::{Instant, Sleep, Timer, sleep, sleep_until};
@@ -146,60 +146,6 @@ fn a_waker_may_use_the_timer_that_wakes_it() {
                 }
             });
             assert_eq!(called.load(SeqCst), sleeps.len());
-        });
-    }
-}
-
-/// tokio 5429: a deadlock when dropping a waker called the timer.
-#[test]
-fn dropping_a_waker_may_use_its_timer() {
-    for runtime in both_flavours() {
-        must_end(move || {
-            let timer = inside(&runtime, Timer::current);
-            let handle = runtime.handle().clone();
-            let drops = Arc::new(AtomicUsize::new(0));
-            let nosy = |uses_all: bool| {
-                let (timer, handle, drops) = (timer.clone(), handle.clone(), drops.clone());
-                // The waker holds a sleep that waits on the same timer.
-                let mut held = timer.sleep(HOUR);
-                let _ = uses_all.then(|| poll(&mut held));
-                let held = Mutex::new(Some(held));
-                holding(OnDrop(move || {
-                    drop(held.lock().unwrap().take());
-                    drops.fetch_add(1, SeqCst);
-                    if uses_all {
-                        use_all(&timer, &handle); // This would panic on a timer that has ended.
-                    }
-                }))
-            };
-            let waiting = || {
-                let mut sleep = timer.sleep(HOUR);
-                assert!(poll_with(&mut sleep, &nosy(true)).is_pending());
-                sleep
-            };
-            drop(waiting());
-            assert_eq!(drops.load(SeqCst), 1, "cancelled");
-            assert!(poll(&mut waiting()).is_pending());
-            assert_eq!(drops.load(SeqCst), 2, "replaced");
-            let mut ready = waiting();
-            ready.reset_at(timer.now());
-            assert!(poll(&mut ready).is_ready());
-            // A turn may be about to wake and drop the waker.
-            while drops.load(SeqCst) < 3 {
-                thread::yield_now();
-            }
-            let mut fires = waiting();
-            fires.reset_at(timer.now() + ms(2));
-            runtime.block_on(async {
-                while drops.load(SeqCst) < 4 {
-                    sleep(ms(1)).await;
-                }
-            });
-            let _waits = waiting();
-            drop(runtime);
-            assert_eq!(drops.load(SeqCst), 5, "its runtime ended");
-            panic_message(|| poll_with(&mut timer.sleep(HOUR), &nosy(false)));
-            assert_eq!(drops.load(SeqCst), 6, "refused by a timer that has ended");
         });
     }
 }
