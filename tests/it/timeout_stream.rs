@@ -4,9 +4,10 @@ use std::io::{self, ErrorKind, IoSlice};
 use std::marker::PhantomPinned;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use crate::common::{HOUR, Wakes, ms, poll, settle};
+use crate::common::{HOUR, Wakes, ms, poll, poll_with, settle};
 use hairspring::io::{Limit, LimitExceeded, TimeoutStream};
 use hairspring::{Duration, Instant, Timer, sleep};
 use tokio::io::{
