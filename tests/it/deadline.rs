@@ -150,7 +150,8 @@ async fn sums_and_differences_keep_the_name_and_saturate() {
     let start = Instant::now();
     let first = Deadline::at(start + ms(10)).named("request");
     let (mut earlier, mut later) = (first - ms(5), first + ms(5));
-    (earlier -= ms(3), later += ms(3));
+    earlier -= ms(3);
+    later += ms(3);
     for (moved, millis) in [(earlier, 2), (later, 18)] {
         assert_eq!((moved.instant(), moved.name()), (Some(start + ms(millis)), first.name()));
         assert_eq!(moved.location(), first.location());

@@ -62,7 +62,9 @@ async fn no_future_with_the_longest_limit_ends() {
             },
             async {
                 let (map, mut expirations) = DeadlineMap::new();
-                (map.insert(1, (), long), map.insert_at(2, (), far), map.insert(3, (), ms(1)));
+                map.insert(1, (), long);
+                map.insert_at(2, (), far);
+                map.insert(3, (), ms(1));
                 assert!(map.touch(&3, long) && map.touch_at(&1, far) && map.remaining(&3) > Some(100 * YEAR));
                 expirations.next().await
             },

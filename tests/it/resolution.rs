@@ -45,6 +45,21 @@ fn a_later_poll_is_ready_without_a_driver() {
     assert!(poll(&mut nap).is_ready() && nap.is_elapsed());
 }
 
+/// On its first poll, such a sleep reads the clock only if the timer refuses it.
+#[test]
+fn a_due_sleep_is_never_refused() {
+    let (timer, _driver) = Timer::builder().resolution(ms(1)).capacity(1).build_with_driver().unwrap();
+    let mut first = timer.sleep(HOUR);
+    assert!(poll(&mut first).is_pending());
+    let mut naps = [0; 4].map(|_| timer.try_sleep(Duration::ZERO));
+    spin_past(timer.now() + ms(1));
+    assert_eq!(poll(&mut naps[0]), Poll::Ready(Ok(())));
+    assert!(matches!(poll(&mut timer.try_sleep(HOUR)), Poll::Ready(Err(error)) if error.is_at_capacity()));
+    timer.shutdown();
+    assert_eq!(poll(&mut naps[1]), Poll::Ready(Ok(())));
+    assert!(matches!(poll(&mut timer.try_sleep(HOUR)), Poll::Ready(Err(error)) if error.is_shutdown()));
+}
+
 /// The next timer reuses the memory of the one that ended.
 #[test]
 fn an_orphaned_sleep_ignores_the_next_timers_resolution() {

@@ -34,7 +34,8 @@ fn settings_out_of_range_are_refused() {
 fn a_refusal_names_the_map_and_gives_everything_back() {
     let (map, _expirations) = DeadlineMap::builder().capacity(2).name("sessions").build().unwrap();
     let value = Arc::new(3);
-    (map.insert("a", Arc::new(1), HOUR), map.insert("b", Arc::new(2), HOUR));
+    map.insert("a", Arc::new(1), HOUR);
+    map.insert("b", Arc::new(2), HOUR);
     let message = "the map `sessions` is at capacity: it has room for 2 entries";
     let full = map.try_insert("c", value.clone(), HOUR).unwrap_err();
     assert_eq!(full.to_string(), message);
@@ -71,11 +72,9 @@ fn a_full_map_without_its_stream_drops_expired_entries() {
     }
     std::thread::sleep(ms(2));
     for key in 20..40 {
-        let inserts: [fn(&DeadlineMap<u8, Value>, u8) -> bool; 2] = [
-            |map, key| map.try_insert(key, None, HOUR).is_ok(),
-            |map, key| map.try_insert_if_absent(key, None, HOUR).is_ok(),
-        ];
-        assert!(inserts[usize::from(key % 2)](&map, key), "{key}");
+        let inserted =
+            if key % 2 == 0 { map.try_insert(key, None, HOUR) } else { map.try_insert_if_absent(key, None, HOUR) };
+        assert!(inserted.is_ok(), "{key}");
     }
     assert_eq!((map.metrics().expired(), map.metrics().refused()), (20, 0));
     assert!(map.try_insert(40, None, HOUR).is_err());

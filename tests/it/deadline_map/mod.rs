@@ -66,6 +66,25 @@ fn a_map_works_outside_runtimes_and_outlives_them() {
 
 // The stream
 
+#[tokio::test(start_paused = true)]
+async fn the_stream_ends_after_the_last_handle_and_the_last_entry() {
+    let (map, mut expirations) = DeadlineMap::new();
+    let other = map.clone();
+    let (woken, waker) = Wakes::new();
+    map.insert('a', (), HOUR);
+    drop(map);
+    assert!(poll_with(&mut expirations, &waker).is_pending());
+    drop(other);
+    assert_eq!(woken.count(), 1, "dropping the last handle wakes, because the answer may have changed");
+    assert_eq!(expirations.next().await, Some(('a', ())));
+    assert_eq!((expirations.next().await, expirations.next().await), (None, None));
+
+    let (map, mut expirations) = DeadlineMap::<u8, u8>::new();
+    assert!(poll_with(&mut expirations, &waker).is_pending());
+    drop(map);
+    assert_eq!((woken.count(), poll(&mut expirations)), (2, Poll::Ready(None)), "an empty map");
+}
+
 #[test]
 fn only_an_earlier_deadline_wakes_the_consumer() {
     paused().block_on(async {
