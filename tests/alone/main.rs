@@ -16,6 +16,7 @@ mod fork;
 #[cfg(target_has_atomic = "64")] // Otherwise tokio does not count parks.
 mod idle;
 mod postponed;
+mod runtimes;
 mod silence;
 #[cfg(target_os = "linux")]
 mod threads;

@@ -198,18 +198,6 @@ async fn a_reset_wakes_a_waiting_task_at_the_new_time() {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn an_interval_is_an_endless_stream() {
-    let start = Instant::now();
-    let mut ticks = interval(ms(5));
-    assert_eq!(Stream::size_hint(&ticks), (usize::MAX, None));
-    let first: Vec<_> = (&mut ticks).take(4).collect().await;
-    assert_eq!(first, [0, 5, 10, 15].map(|at| start + ms(at)));
-    assert_eq!(ticks.tick().await, start + ms(20), "it continues where the stream stopped");
-    assert_eq!(ticks.next().await, Some(start + ms(25)));
-    assert!(Pin::new(&mut ticks).poll_next(&mut Context::from_waker(Waker::noop())).is_pending());
-}
-
 #[test]
 fn a_full_timer_refuses_a_tick_and_loses_none() {
     let (timer, _driver) = Timer::builder().capacity(1).build_with_driver().unwrap();
