@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::common::{HOUR, current_thread, ms, must_end, paused, poll};
 use futures::StreamExt;
 use hairspring::timer::Alarm;
-use hairspring::{DelayQueue, Instant, Timer, interval_at, sleep, timeout};
+use hairspring::{Instant, Timer, interval_at, sleep, timeout};
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use tokio::task::yield_now;
@@ -216,6 +216,7 @@ mod manual_clocks {
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use super::*;
+    use hairspring::DelayQueue;
     use hairspring::test_util::ManualClock;
 
     #[test]

@@ -1,12 +1,11 @@
 //! Intervals: the instants they return, missed ticks, and resets. `drop_in` compares the rest with tokio's.
 
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::task::{Context, Poll, Waker};
 
 use crate::common::{HOUR, Wakes, ms, must_end, paused, poll, settle};
-use futures::{FutureExt, Stream, StreamExt};
+use futures::FutureExt;
 use hairspring::MissedTickBehavior::{self, Burst, Delay, Skip};
 use hairspring::{Duration, Instant, Interval, Timer, boot, interval, interval_at, timeout};
 
