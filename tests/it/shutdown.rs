@@ -195,8 +195,6 @@ fn futures_queues_and_maps_keep_their_timer() {
             runtime.block_on(async {
                 let build = || Timer::builder().build().unwrap();
                 build().sleep(ms(2)).await;
-                assert!(build().timeout(ms(2), std::future::pending::<()>()).await.is_err());
-                assert_eq!(build().try_sleep(ms(2)).await, Ok(()));
                 let mut ticks = build().interval(ms(1));
                 for _ in 0..3 {
                     ticks.tick().await;

@@ -338,13 +338,9 @@ async fn a_limit_that_has_begun_counts_again_on_a_chosen_timer() {
 }
 
 #[test]
-fn the_inner_stream_is_within_reach_even_after_its_end() {
+fn the_inner_stream_is_within_reach_after_its_end() {
     macro_rules! reaches {
         ($method:ident($($argument:expr),+)) => {{
-            let mut items = stream::iter([1, 2, 3]).$method($($argument),+);
-            assert_eq!(items.get_mut().next().now_or_never(), Some(Some(1)));
-            assert_eq!(items.get_ref().size_hint(), (2, Some(2)));
-            assert_eq!(items.into_inner().collect::<Vec<_>>().now_or_never(), Some(vec![2, 3]));
             let mut ended = stream::empty::<u8>().$method($($argument),+);
             assert_eq!(ended.next().now_or_never(), Some(None));
             assert_eq!(ended.get_ref().size_hint(), (0, Some(0)));
