@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::common::{HOUR, current_thread, ms, must_end, paused, poll};
 use futures::StreamExt;
 use hairspring::timer::Alarm;
-use hairspring::{Instant, Timer, interval_at, sleep, timeout};
+use hairspring::{DeadlineMap, Instant, Timer, interval_at, sleep, timeout};
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use tokio::task::yield_now;
@@ -177,6 +177,19 @@ fn a_timer_that_was_shut_down_moves_no_clock() {
             timers[0].shutdown();
             word_from_another_thread().await;
         }
+    });
+}
+
+/// A bug that this crate had: the consumer's sleep waited for the entry's old deadline.
+#[test]
+fn an_entry_that_was_touched_to_expire_moves_no_clock() {
+    cancels(async |yields| {
+        let (map, mut expirations) = DeadlineMap::new();
+        map.insert(1, (), SHORT);
+        assert!(poll(&mut expirations.next()).is_pending());
+        seen(yields).await;
+        assert!(map.touch(&1, Duration::ZERO) && poll(&mut expirations.next()).is_ready());
+        (map, expirations)
     });
 }
 
