@@ -53,19 +53,14 @@ async fn run(wanted: usize) -> io::Result<ExitCode> {
     let timer = Timer::builder().name("server").build().map_err(io::Error::other)?;
     let timers = [timer.clone(), Timer::current()];
     thread::spawn(move || show_progress(&timers));
-    let plain_thread = thread::spawn(lateness_of_a_plain_thread);
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     let address = listener.local_addr()?;
-    let (dropped, wrong) = tokio::try_join!(serve(listener, connections, &timer), clients(address, connections))?;
+    let (mut dropped, wrong) = tokio::try_join!(serve(listener, connections, &timer), clients(address, connections))?;
     let (silent, closed) = (connections.div_ceil(10), dropped.len());
     println!("\n{closed} connections were closed for being idle; {silent} clients had fallen silent\n");
-    println!("lateness of{:>30}{:>10}", "p50", "p99");
-    let plain = plain_thread.join().expect("the thread does not panic");
-    for (name, mut late) in [("closing an idle connection", dropped), ("a plain thread's sleep(5 ms)", plain)] {
-        late.sort_unstable();
-        let [p50, p99] = [50, 99].map(|percent| late.get(late.len() * percent / 100).copied().unwrap_or_default());
-        println!("  {name:28}{p50:>10.1?}{p99:>10.1?}");
-    }
+    dropped.sort_unstable();
+    let [p50, p99] = [50, 99].map(|percent| dropped.get(closed * percent / 100).copied().unwrap_or_default());
+    println!("they were closed {p50:.1?} late at the median, {p99:.1?} at the 99th percentile");
     println!("note: by default, timers due close together share a wake-up, up to 1 ms later (`coalesce`)");
     if cfg!(debug_assertions) {
         println!("note: this is a debug build; add `--release` to measure lateness");
@@ -130,15 +125,6 @@ fn show_progress(timers: &[Timer; 2]) {
         println!("{second:>3} s: server: {armed} timers armed, {waiting} waiting; clients: {beats} heartbeats");
         thread::sleep(Duration::from_secs(1));
     }
-}
-
-fn lateness_of_a_plain_thread() -> Vec<Duration> {
-    let sleep = |_| {
-        let (start, time) = (Instant::now(), Duration::from_millis(5));
-        thread::sleep(time);
-        start.elapsed().saturating_sub(time)
-    };
-    (0..1_500).map(sleep).collect() // takes a little less than STAY
 }
 
 /// Counts how many files the process can open, up to `enough`. It tries, because asking for the limit takes unsafe

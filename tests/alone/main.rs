@@ -19,6 +19,7 @@ mod memory;
 #[cfg(feature = "test-util")]
 mod nested;
 mod postponed;
+mod runtimes;
 mod silence;
 #[cfg(target_os = "linux")]
 mod threads;

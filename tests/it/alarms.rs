@@ -96,22 +96,6 @@ fn registering_ever_earlier_deadlines_takes_few_turns() {
     });
 }
 
-#[test]
-fn every_alarm_follows_a_paused_clock() {
-    const DAY: Duration = Duration::from_secs(86_400);
-    for alarm in alarms() {
-        current_thread().block_on(async {
-            tokio::time::pause();
-            let timer = Timer::builder().alarm(alarm).build().unwrap();
-            let start = Instant::now();
-            timer.sleep(DAY).await;
-            // tokio advances its clock by whole milliseconds.
-            let beyond = start.elapsed().checked_sub(DAY).expect("never early");
-            assert!(beyond <= ms(1), "{alarm:?}: {beyond:?} too late");
-        });
-    }
-}
-
 /// Nothing advances such a clock automatically, and nothing can wake the driver when it moves.
 #[test]
 fn sleeps_fire_on_a_paused_clock_without_enable_time() {

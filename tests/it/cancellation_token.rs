@@ -1,7 +1,6 @@
 //! Futures that end when a token is cancelled, as with tokio-util's `FutureExt`.
 
-use std::future::{pending, poll_fn, ready};
-use std::task::Poll;
+use std::future::{pending, ready};
 
 use crate::common::{ms, paused};
 use hairspring::{FutureExt, Instant, sleep};
@@ -36,19 +35,4 @@ fn the_owned_form_can_be_spawned() {
         assert_eq!(task.await.unwrap(), None);
         assert_eq!(ready(7).with_cancellation_token_owned(CancellationToken::new()).await, Some(7));
     });
-}
-
-/// tokio-util does the same.
-#[tokio::test]
-async fn only_a_token_cancelled_before_the_poll_wins() {
-    let token = CancellationToken::new();
-    token.cancel();
-    assert_eq!(ready(7).with_cancellation_token(&token).await, None);
-
-    let token = CancellationToken::new();
-    let both = poll_fn(|_| {
-        token.cancel();
-        Poll::Ready(7)
-    });
-    assert_eq!(both.with_cancellation_token(&token).await, Some(7));
 }

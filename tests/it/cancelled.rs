@@ -7,9 +7,8 @@ use std::time::Duration;
 
 use crate::common::{HOUR, current_thread, ms, must_end, paused, poll};
 use futures::StreamExt;
-use hairspring::delay_queue::Key;
 use hairspring::timer::Alarm;
-use hairspring::{DeadlineMap, DelayQueue, Expirations, Instant, Timer, interval_at, sleep, timeout};
+use hairspring::{DeadlineMap, Instant, Timer, interval_at, sleep, timeout};
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use tokio::task::yield_now;
@@ -181,107 +180,17 @@ fn a_timer_that_was_shut_down_moves_no_clock() {
     });
 }
 
-/// A queue that waits, because it was polled once. It is not polled again.
-async fn waiting_queue(yields: bool, entries: &[Duration]) -> (DelayQueue<usize>, Vec<Key>) {
-    let mut queue = DelayQueue::new();
-    let keys = entries.iter().enumerate().map(|(n, &after)| queue.insert(n, after)).collect();
-    assert!(poll(&mut queue.next()).is_pending());
-    seen(yields).await;
-    (queue, keys)
-}
-
+/// A bug that this crate had: the consumer's sleep waited for the entry's old deadline.
 #[test]
-fn an_emptied_delay_queue_moves_no_clock() {
-    let ways: [fn(&mut DelayQueue<usize>); 5] = [
-        |queue| assert!(queue.try_remove(&queue.peek().unwrap()).is_some()),
-        |queue| assert_eq!(queue.remove(&queue.peek().unwrap()).into_inner(), 0),
-        DelayQueue::clear,
-        |queue| drop(queue.drain()),
-        |queue| *queue = DelayQueue::new(),
-    ];
-    for way in ways {
-        cancels(async move |yields| {
-            let (mut queue, _) = waiting_queue(yields, &[SHORT]).await;
-            way(&mut queue);
-            queue
-        });
-    }
-}
-
-#[test]
-fn a_removed_or_reset_queue_entry_moves_no_clock() {
-    let ways: [fn(&mut DelayQueue<usize>, &Key); 4] = [
-        |queue, key| assert_eq!(queue.remove(key).into_inner(), 0),
-        |queue, key| queue.reset(key, HOUR),
-        |queue, key| queue.reset(key, 2 * HOUR),
-        // The queue handed out another entry while it waited for this one.
-        |queue, key| {
-            queue.insert(2, Duration::ZERO);
-            assert!(poll(&mut queue.next()).is_ready());
-            queue.remove(key);
-        },
-    ];
-    for way in ways {
-        postpones(async move |yields| {
-            let (mut queue, keys) = waiting_queue(yields, &[SHORT, HOUR]).await;
-            way(&mut queue, &keys[0]);
-            queue
-        });
-    }
-    // Of unsorted neighbours, the wheel knows only where their slot begins.
-    postpones(async |yields| {
-        let near: Vec<Duration> = (0..40).map(|n| SHORT + ms(n * 7_919 % 40)).collect();
-        let (mut queue, keys) = waiting_queue(yields, &near).await;
-        queue.insert(40, HOUR);
-        for key in keys {
-            queue.remove(&key);
-        }
-        queue
+fn an_entry_that_was_touched_to_expire_moves_no_clock() {
+    cancels(async |yields| {
+        let (map, mut expirations) = DeadlineMap::new();
+        map.insert(1, (), SHORT);
+        assert!(poll(&mut expirations.next()).is_pending());
+        seen(yields).await;
+        assert!(map.touch(&1, Duration::ZERO) && poll(&mut expirations.next()).is_ready());
+        (map, expirations)
     });
-}
-
-/// A map whose consumer waits, because it was polled once.
-async fn waiting_map(yields: bool, entries: &[Duration]) -> (DeadlineMap<usize, ()>, Expirations<usize, ()>) {
-    let (map, mut expirations) = DeadlineMap::new();
-    for (n, &after) in entries.iter().enumerate() {
-        map.insert(n, (), after);
-    }
-    assert!(poll(&mut expirations.next()).is_pending());
-    seen(yields).await;
-    (map, expirations)
-}
-
-#[test]
-fn an_emptied_deadline_map_moves_no_clock() {
-    let ways: [fn(&DeadlineMap<usize, ()>); 2] = [|map| map.remove(&0).unwrap(), DeadlineMap::clear];
-    for way in ways {
-        cancels(async move |yields| {
-            let (map, expirations) = waiting_map(yields, &[SHORT]).await;
-            way(&map);
-            (map, expirations)
-        });
-    }
-    cancels(async |yields| waiting_map(yields, &[SHORT]).await.0); // without its consumer
-}
-
-#[test]
-fn a_removed_or_touched_map_entry_moves_no_clock() {
-    let ways: [fn(&DeadlineMap<usize, ()>); 4] = [
-        |map| map.remove(&0).unwrap(),
-        |map| assert!(map.touch(&0, HOUR)),
-        |map| assert!(map.insert(0, (), HOUR).is_some()),
-        |map| {
-            map.clear();
-            map.insert(3, (), HOUR);
-        },
-    ];
-    for way in ways {
-        postpones(async move |yields| {
-            let (map, expirations) = waiting_map(yields, &[SHORT, HOUR]).await;
-            way(&map);
-            (map, expirations)
-        });
-    }
 }
 
 /// If timers are cancelled while the clock runs, they must not move it after it is paused again.
@@ -320,24 +229,8 @@ mod manual_clocks {
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use super::*;
+    use hairspring::DelayQueue;
     use hairspring::test_util::ManualClock;
-
-    #[test]
-    fn a_manual_clock_without_timers_does_not_move() {
-        let clock = ManualClock::new();
-        let timer = Timer::builder().clock(&clock).build().unwrap();
-        let start = clock.now();
-        let mut queue = DelayQueue::with_timer(&timer);
-        let (map, mut expirations) = DeadlineMap::with_timer(&timer);
-        let key = queue.insert(1, LONG);
-        map.insert(1, (), LONG);
-        assert!(poll(&mut queue.next()).is_pending() && poll(&mut expirations.next()).is_pending());
-        assert_eq!(clock.pending(), 2);
-        queue.remove(&key);
-        assert_eq!(clock.pending(), 1);
-        map.remove(&1);
-        assert_eq!((clock.pending(), clock.advance_to_next(), clock.now()), (0, None, start));
-    }
 
     #[test]
     fn a_manual_clock_jumps_to_a_postponed_deadline() {

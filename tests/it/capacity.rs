@@ -9,13 +9,7 @@ use std::thread;
 
 use crate::common::{HOUR, Random, current_thread, inside, multi_thread, must_end, panic_message, poll};
 use hairspring::error::Error;
-use hairspring::timer::Driver;
-use hairspring::{DelayQueue, Duration, Timer, TrySleep};
-
-/// A timer whose driver nobody polls.
-fn holding(capacity: usize) -> (Timer, Driver) {
-    Timer::builder().shards(3).capacity(capacity).build_with_driver().unwrap()
-}
+use hairspring::{Duration, Timer, TrySleep};
 
 /// Returns `count` pending sleeps.
 fn waiting(timer: &Timer, count: usize) -> Vec<TrySleep> {
@@ -29,35 +23,6 @@ fn refused(timer: &Timer) -> Option<Error> {
     match poll(&mut timer.try_sleep(HOUR)) {
         Poll::Ready(refused) => Some(refused.unwrap_err()),
         Poll::Pending => None,
-    }
-}
-
-#[test]
-fn a_full_timer_refuses_sleeps_and_counts_refusals() {
-    for capacity in [1, 2, 1000] {
-        let (timer, driver) = holding(capacity);
-        let sleeps = waiting(&timer, capacity);
-        // The threads use different shards, and all are refused.
-        thread::scope(|scope| {
-            for _ in 0..8 {
-                scope.spawn(|| {
-                    let error = refused(&timer).unwrap();
-                    assert!(error.is_at_capacity() && !error.is_shutdown());
-                    assert_eq!(error.to_string(), format!("the timer is at capacity: {capacity} pending"));
-                });
-            }
-        });
-        panic_message(|| poll(&mut timer.sleep(HOUR)));
-        let metrics = timer.metrics();
-        assert_eq!((metrics.pending(), metrics.registered()), (capacity as u64, capacity as u64));
-        timer.shutdown();
-        let metrics = timer.metrics();
-        assert_eq!((metrics.refused(), metrics.capacity()), (9, Some(capacity)), "readable as long as a handle exists");
-        drop((sleeps, driver, timer));
-        // The next timer reuses the memory.
-        let (unlimited, _driver) = Timer::builder().shards(3).build_with_driver().unwrap();
-        let _waiting = waiting(&unlimited, 5);
-        assert_eq!((unlimited.metrics().refused(), unlimited.metrics().capacity()), (0, None));
     }
 }
 
@@ -91,19 +56,6 @@ fn a_panic_names_line_limit_and_fallible_form() {
             assert!(message.contains("shut down") && message.contains("`Timer::try_timeout`"), "{message}");
             assert!(message.contains(&of_first), "{message}");
         });
-    });
-}
-
-#[test]
-fn a_queue_counts_as_one_sleep() {
-    current_thread().block_on(async {
-        let timer = Timer::builder().capacity(1).install().unwrap();
-        let mut queue = DelayQueue::new();
-        for n in 0..1000 {
-            queue.insert(n, HOUR);
-        }
-        assert!(poll(&mut std::future::poll_fn(|cx| queue.poll_expired(cx))).is_pending());
-        assert_eq!(timer.metrics().pending(), 1);
     });
 }
 

@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use crate::common::{HOUR, Wakes, bare, both_flavours, ms, must_end, poll_with};
-use hairspring::{Duration, Instant, boot, sleep, wall};
+use hairspring::{Instant, boot, sleep, wall};
 
 async fn nothing_is_early() {
     let (start, uptime, time) = (boot::Instant::now(), Instant::now(), SystemTime::now());
@@ -47,18 +47,6 @@ fn ordinary_timers_run_beside_those_on_other_clocks() {
         }
         assert_eq!(woken.count(), 0);
     });
-}
-
-#[test]
-fn past_times_are_ready_and_far_ones_wait() {
-    let (_, waker) = Wakes::new();
-    let now = boot::Instant::now();
-    assert!(poll_with(&mut boot::sleep_until(now - Duration::MAX), &waker).is_ready());
-    assert!(poll_with(&mut boot::sleep(Duration::ZERO), &waker).is_ready());
-    assert!(poll_with(&mut boot::sleep(Duration::MAX), &waker).is_pending());
-    assert!(poll_with(&mut wall::sleep_until(SystemTime::UNIX_EPOCH - HOUR), &waker).is_ready());
-    let far = SystemTime::UNIX_EPOCH + Duration::from_secs(1 << 39);
-    assert!(poll_with(&mut wall::sleep_until(far), &waker).is_pending());
 }
 
 /// In a time namespace, the boot clock can be far ahead of the monotonic clock, as after a long suspension.

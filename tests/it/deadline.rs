@@ -146,39 +146,22 @@ async fn instants_of_all_kinds_convert() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn subtractions_advance_and_saturate() {
+async fn sums_and_differences_keep_the_name_and_saturate() {
     let start = Instant::now();
     let first = Deadline::at(start + ms(10)).named("request");
-    let mut earlier = first - ms(5);
+    let (mut earlier, mut later) = (first - ms(5), first + ms(5));
     earlier -= ms(3);
-    assert_eq!(
-        (earlier.instant(), earlier.name(), earlier.location()),
-        (Some(start + ms(2)), first.name(), first.location())
-    );
-    assert!((first - HOUR).has_passed() && first - HOUR < first);
-    for longest in longest() {
-        let begin = first - longest;
-        assert_eq!((begin.instant(), begin - longest), (Some(start - Duration::MAX), begin));
-        assert_eq!((Deadline::NEVER - longest).instant(), None);
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn additions_postpone_and_saturate() {
-    let start = Instant::now();
-    let first = Deadline::at(start).named("request");
-    let mut later = first + ms(5);
     later += ms(3);
-    assert_eq!(
-        (later.instant(), later.name(), later.location()),
-        (Some(start + ms(8)), first.name(), first.location())
-    );
+    for (moved, millis) in [(earlier, 2), (later, 18)] {
+        assert_eq!((moved.instant(), moved.name()), (Some(start + ms(millis)), first.name()));
+        assert_eq!(moved.location(), first.location());
+    }
+    assert!((first - HOUR).has_passed());
     for longest in longest() {
-        assert_eq!(first + longest, Deadline::after(longest));
-        let mut end = Deadline::at(start + longest);
-        end += longest;
-        assert!(end >= Deadline::at(start + longest) && !end.has_passed() && end < Deadline::NEVER);
-        assert_eq!((Deadline::NEVER + longest).instant(), None);
+        let (begin, end) = (first - longest, first + longest);
+        assert_eq!((begin.instant(), begin - longest), (Some(start - Duration::MAX), begin));
+        assert!(Deadline::after(longest) <= end && end <= end + longest && end + longest < Deadline::NEVER);
+        assert_eq!(((Deadline::NEVER - longest).instant(), (Deadline::NEVER + longest).instant()), (None, None));
     }
 }
 
@@ -299,7 +282,6 @@ async fn a_reset_from_never_wakes_the_last_task_and_one_to_never_frees_the_entry
     assert!(poll(&mut limited).is_ready());
 }
 
-/// In the finest unit that takes 8 digits, rounded down.
 #[tokio::test(start_paused = true)]
 async fn a_limit_can_be_read_moved_and_taken_off() {
     let request = Deadline::after(ms(10)).named("request");
@@ -314,6 +296,7 @@ async fn a_limit_can_be_read_moved_and_taken_off() {
     assert!(poll(&mut limited.into_inner()).is_pending());
 }
 
+/// In the finest unit that takes 8 digits, rounded down.
 #[tokio::test(start_paused = true)]
 async fn it_formats_the_grpc_header() {
     let nanos = Duration::from_nanos;

@@ -1,12 +1,11 @@
 //! The errors: their conversions, and where they are found. The tests of what returns them test the rest.
 
-use std::error::Error as _;
 use std::io;
 use std::task::Poll;
 
 use crate::common::{HOUR, poll};
 use hairspring::error::{BuildError, DeadlineExceeded, Elapsed, Error, LimitExceeded, TryInsertError};
-use hairspring::{Deadline, Duration, Timer};
+use hairspring::{Deadline, Timer};
 
 #[test]
 fn a_timers_error_converts_with_its_kind() {
@@ -26,22 +25,6 @@ fn a_timers_error_converts_with_its_kind() {
         assert_eq!(as_io.get_ref().unwrap().downcast_ref(), Some(&error));
     }
     assert_eq!(io::Error::from(Elapsed::new()).kind(), io::ErrorKind::TimedOut);
-}
-
-/// A program may pass any of them on with `?`.
-#[test]
-fn question_marks_make_io_errors() {
-    fn build() -> io::Result<Timer> {
-        Ok(Timer::builder().resolution(Duration::ZERO).build_with_driver()?.0)
-    }
-    fn current() -> io::Result<Timer> {
-        Ok(Timer::try_current()?)
-    }
-    let error = build().unwrap_err();
-    assert_eq!(error.to_string(), "resolution is 0ns: must be from 1\u{b5}s to 1s");
-    let inner: &BuildError = error.get_ref().unwrap().downcast_ref().unwrap();
-    assert!(inner.source().is_none());
-    assert!(current().unwrap_err().to_string().starts_with("no tokio runtime"));
 }
 
 #[test]

@@ -1,5 +1,4 @@
-//! The longest durations and the latest instants: nothing panics, wraps or ends early. The modules of sleeps, queues
-//! and maps test theirs.
+//! The longest durations and the latest instants: nothing panics, wraps or ends early. The module of sleeps tests theirs.
 
 use std::future::pending;
 
@@ -7,7 +6,10 @@ use crate::common::{HOUR, YEAR, longest, ms, poll};
 use futures::{FutureExt as _, StreamExt as _, stream};
 use hairspring::MissedTickBehavior::{Burst, Delay, Skip};
 use hairspring::io::TimeoutStream;
-use hairspring::{Deadline, Duration, Instant, StreamExt, Timer, interval, interval_at, sleep, timeout, timeout_at};
+use hairspring::{
+    Deadline, DeadlineMap, DelayQueue, Duration, Instant, StreamExt, Timer, interval, interval_at, sleep, timeout,
+    timeout_at,
+};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 
 /// Futures by name.
@@ -51,6 +53,21 @@ async fn no_future_with_the_longest_limit_ends() {
             async { one().chunks_timeout(9, long).next().await },
             async { one().debounce(long).next().await },
             async { one().debounce(long).max_wait(long).next().await },
+            async {
+                let mut queue = DelayQueue::new();
+                let keys = [queue.insert((), long), queue.insert_at((), far), queue.insert((), ms(1))];
+                queue.reset(&keys[2], long);
+                queue.reset_at(&keys[0], far);
+                queue.next().await
+            },
+            async {
+                let (map, mut expirations) = DeadlineMap::new();
+                map.insert(1, (), long);
+                map.insert_at(2, (), far);
+                map.insert(3, (), ms(1));
+                assert!(map.touch(&3, long) && map.touch_at(&1, far) && map.remaining(&3) > Some(100 * YEAR));
+                expirations.next().await
+            },
         ];
         for behavior in [Burst, Delay, Skip] {
             let tick_twice = move |mut ticks: hairspring::Interval| async move {

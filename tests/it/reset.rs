@@ -3,13 +3,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::task::Waker;
 
 use crate::common::{
-    HOUR, Random, Wakes, both_flavours, current_thread, inside, ms, multi_thread, must_end, on_wake, poll, poll_with,
-    settle,
+    HOUR, Random, Wakes, both_flavours, inside, ms, multi_thread, must_end, on_wake, poll, poll_with, settle,
 };
-use hairspring::{Duration, Instant, Sleep, Timer, boot, sleep, wall};
+use hairspring::{Instant, Timer, boot, sleep, wall};
 
 /// tokio 2290: a reset into the past did not wake the task. Here another thread resets while the runtime sleeps.
 #[test]
@@ -94,58 +92,6 @@ fn every_sleep_fires_after_a_storm_of_resets() {
         });
     });
 }
-
-type Operation = (&'static str, fn(&mut Sleep, &Waker));
-
-const POLL: Operation = ("poll", |sleep, waker| _ = poll_with(sleep, waker));
-const LOOK: Operation = ("look", |sleep, _| _ = (sleep.is_elapsed(), sleep.deadline(), format!("{sleep:?}")));
-const RESETS: [Operation; 6] = [
-    ("reset to the past", |sleep, _| sleep.reset_at(Instant::now() - HOUR)),
-    ("reset to now", |sleep, _| sleep.reset_at(Instant::now())),
-    ("reset to the same", |sleep, _| sleep.reset_at(sleep.deadline())),
-    ("reset to earlier", |sleep, _| sleep.reset_at(Instant::now() + ms(1))),
-    ("reset to later", |sleep, _| sleep.reset_at(Instant::now() + HOUR)),
-    ("reset to the end of time", |sleep, _| sleep.reset_at(Instant::now() + Duration::MAX)),
-];
-/// Each brings a new sleep into a different state.
-const STATES: [Operation; 2] = [LOOK, POLL];
-
-/// tokio 2473, 3270: a panic on resetting a sleep that had expired but was not polled.
-#[tokio::test(start_paused = true)]
-async fn any_three_operations_work_in_every_state() {
-    let operations = [&RESETS[..], &[POLL, LOOK]].concat();
-    for state in 0..8 {
-        for which in 0..8 * 8 * 8 {
-            let [prepare, first, second, third] =
-                [STATES[state % 2], operations[which / 64], operations[which / 8 % 8], operations[which % 8]];
-            let (expired, completed) = (state & 2 != 0, state & 4 != 0);
-            let case = [prepare.0, first.0, second.0, third.0];
-            let case = format!("{case:?}, expired {expired}, completed {completed}");
-            let (woken, waker) = Wakes::new();
-            let mut sleep = sleep(ms(2));
-            prepare.1(&mut sleep, &waker);
-            if expired {
-                tokio::time::advance(ms(3)).await;
-            }
-            if completed {
-                (&mut sleep).await;
-            }
-            for (_, operation) in [first, second, third] {
-                operation(&mut sleep, &waker);
-            }
-            let due = sleep.deadline() <= Instant::now();
-            let before = woken.count();
-            assert_eq!(poll_with(&mut sleep, &waker).is_ready(), due, "{case}");
-            assert_eq!(sleep.is_elapsed(), due, "{case}");
-            sleep.reset_at(Instant::now() + ms(5));
-            assert!(poll_with(&mut sleep, &waker).is_pending(), "{case}");
-            tokio::time::advance(ms(5)).await;
-            settle().await;
-            assert!(woken.count() > before && poll(&mut sleep).is_ready(), "{case}");
-        }
-    }
-}
-
 #[derive(Debug, Clone, Copy)]
 enum Step {
     Poll,
@@ -201,26 +147,6 @@ async fn a_sleep_has_elapsed_at_its_deadline_once_it_was_polled_or_reset() {
             let ours = [plain.is_elapsed(), fallible.is_elapsed(), boot.is_elapsed(), wall.is_elapsed()];
             assert_eq!(ours, [expected; 4], "{:?}, created for {created:?}", &steps[..=n]);
             assert_eq!(theirs.is_elapsed(), expected, "tokio's, {:?}, created for {created:?}", &steps[..=n]);
-        }
-    }
-}
-
-#[test]
-fn any_reset_works_after_the_runtime_ended() {
-    for prepare in STATES {
-        for (name, reset) in RESETS {
-            let home = current_thread();
-            let mut sleep = sleep(HOUR);
-            inside(&home, || prepare.1(&mut sleep, Waker::noop()));
-            drop(home);
-            reset(&mut sleep, Waker::noop());
-            let due = sleep.deadline() <= Instant::now();
-            current_thread().block_on(async {
-                assert!(!due || poll(&mut sleep).is_ready(), "{}, then {name}", prepare.0);
-                sleep.reset_at(Instant::now() + ms(1));
-                assert!(!sleep.is_elapsed());
-                (&mut sleep).await;
-            });
         }
     }
 }

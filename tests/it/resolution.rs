@@ -96,13 +96,13 @@ fn a_late_interval_catches_up_without_its_driver() {
 
 #[cfg(feature = "test-util")]
 mod by_hand {
-    use std::future::{Future, pending};
+    use std::future::Future;
     use std::pin::Pin;
-    use std::task::{Context, Waker};
+    use std::task::Context;
 
     use futures::StreamExt;
     use hairspring::test_util::ManualClock;
-    use hairspring::{DeadlineMap, DelayQueue, MissedTickBehavior, Sleep, boot, wall};
+    use hairspring::{DeadlineMap, DelayQueue, Sleep, boot, wall};
 
     use super::*;
     use crate::common::{Wakes, in_virtual_time, poll_with};
@@ -165,60 +165,6 @@ mod by_hand {
                     }
                     clock.advance(round_up(origin, clock.now(), resolution) + resolution - clock.now());
                 }
-            }
-        }
-    }
-
-    #[test]
-    fn timeouts_and_fallible_sleeps_wait_for_the_multiple() {
-        let (clock, timer) = timer_at_a_multiple(ms(1));
-        clock.advance(NANO);
-        let mut limited = timer.timeout(Duration::ZERO, pending::<()>());
-        let (mut fallible, mut tried) = (timer.try_sleep(MICRO), timer.try_timeout(MICRO, pending::<()>()));
-        for left in [Duration::from_nanos(999_998), NANO] {
-            assert!(poll(&mut limited).is_pending());
-            assert!(poll(&mut fallible).is_pending() && poll(&mut tried).is_pending());
-            clock.advance(left);
-        }
-        assert!(matches!(poll(&mut limited), Poll::Ready(Err(_))));
-        assert!(matches!(poll(&mut fallible), Poll::Ready(Ok(()))));
-        assert!(matches!(poll(&mut tried), Poll::Ready(Err(_))));
-        assert_eq!(poll(&mut timer.timeout(Duration::ZERO, std::future::ready(5))), Poll::Ready(Ok(5)));
-        let mut told = timer.try_sleep(MICRO);
-        assert!(poll(&mut told).is_pending());
-        clock.advance(2 * MICRO);
-        timer.shutdown();
-        assert!(!told.is_elapsed());
-        assert!(matches!(poll(&mut told), Poll::Ready(Err(error)) if error.is_shutdown()));
-    }
-
-    /// A bug that this crate had: a tick that the timer itself rounded up by more than 5 ms counted as missed.
-    #[test]
-    fn an_interval_ticks_at_multiples_and_misses_none() {
-        let cases = [
-            (ms(1), MissedTickBehavior::Delay),
-            (ms(5), MissedTickBehavior::Skip),
-            (ms(10), MissedTickBehavior::Burst),
-            (ms(10), MissedTickBehavior::Skip),
-            (ms(10), MissedTickBehavior::Delay),
-        ];
-        for (resolution, behavior) in cases {
-            let (clock, timer) = timer_at_a_multiple(resolution);
-            let origin = clock.now();
-            clock.advance(NANO);
-            let (start, period) = (clock.now(), Duration::from_micros(400));
-            let mut ticks = timer.interval(period);
-            ticks.set_missed_tick_behavior(behavior);
-            for periods in 0..60 {
-                let end = round_up(origin, start + period * periods, resolution);
-                let tick = loop {
-                    match ticks.poll_tick(&mut Context::from_waker(Waker::noop())) {
-                        Poll::Ready(tick) => break tick,
-                        Poll::Pending => assert_eq!(clock.advance_to_next(), Some(end), "{behavior:?}, {resolution:?}"),
-                    }
-                };
-                assert_eq!((tick, ticks.missed()), (start + period * periods, 0), "{behavior:?}, {resolution:?}");
-                assert_eq!(clock.now(), end, "{behavior:?}, {resolution:?}");
             }
         }
     }

@@ -8,19 +8,18 @@ use std::task::{Poll, Waker};
 use std::thread;
 
 use crate::common::{
-    HOUR, Wakes, bare, both_flavours, current_thread, inside, ms, multi_thread, must_end, panic_message, paused, poll,
+    HOUR, Wakes, bare, both_flavours, current_thread, inside, ms, multi_thread, must_end, panic_message, poll,
     poll_with, use_time,
 };
 use futures::StreamExt;
-use futures::executor::{LocalPool, ThreadPool, block_on};
+use futures::executor::block_on;
 use futures::future::{BoxFuture, join_all};
-use futures::task::{LocalSpawnExt, SpawnExt};
 use hairspring::{
     DeadlineMap, DelayQueue, Duration, Instant, Sleep, Timer, TrySleep, interval, interval_at, sleep, sleep_until,
     timeout, timeout_at,
 };
 use tokio::runtime::{Builder, Handle, Runtime};
-use tokio::task::{LocalSet, block_in_place, spawn_blocking};
+use tokio::task::{LocalSet, block_in_place};
 
 /// Runtimes with tokio's drivers and without.
 fn every_kind() -> Vec<Runtime> {
@@ -61,26 +60,6 @@ fn everything_works_without_a_runtime() {
             }
             assert!(queue.next().await.is_none() && expirations.next().await.is_none());
         });
-    });
-}
-
-#[test]
-fn other_executors_run_thousands_of_sleeps() {
-    fn naps() -> impl Future<Output = ()> + Send {
-        let nap = async |number: u64| {
-            let (start, length) = (Instant::now(), Duration::from_micros(number * 7 % 5_000));
-            sleep(length).await;
-            assert!(start.elapsed() >= length);
-        };
-        async move { drop(join_all((0..2_000).map(nap)).await) }
-    }
-    must_end(|| {
-        let pool = ThreadPool::builder().pool_size(3).create().unwrap();
-        let handles: Vec<_> = (0..3).map(|_| pool.spawn_with_handle(naps()).unwrap()).collect();
-        let mut local = LocalPool::new();
-        local.spawner().spawn_local(naps()).unwrap();
-        local.run();
-        block_on(join_all(handles));
     });
 }
 
@@ -354,53 +333,6 @@ fn entered_runtimes_may_be_nested() {
     });
 }
 
-#[test]
-fn blocking_threads_have_their_runtimes_time() {
-    for runtime in both_flavours() {
-        must_end(move || {
-            runtime.block_on(async {
-                for _ in 0..4 {
-                    spawn_blocking(|| Handle::current().block_on(use_time())).await.unwrap();
-                    spawn_blocking(|| block_on(use_time())).await.unwrap();
-                }
-            });
-            if runtime.metrics().num_workers() == 1 {
-                return;
-            }
-            let task = || runtime.spawn(async { block_in_place(|| Handle::current().block_on(use_time())) });
-            for task in [task(), task(), task(), task()] {
-                runtime.block_on(task).unwrap();
-            }
-            // A thread that was a worker may no longer be one.
-            runtime.block_on(runtime.spawn(use_time())).unwrap();
-            let threads = [(); 8].map(|()| runtime.spawn_blocking(|| Handle::current().block_on(use_time())));
-            for thread in threads {
-                runtime.block_on(thread).unwrap();
-            }
-        });
-    }
-}
-
-#[test]
-fn local_sets_have_time_too() {
-    for runtime in every_kind() {
-        must_end(move || {
-            let local = LocalSet::new();
-            let tasks = [(); 10].map(|()| local.spawn_local(use_time()));
-            local.block_on(&runtime, async {
-                for task in tasks {
-                    task.await.unwrap();
-                }
-            });
-            let left_behind = LocalSet::new();
-            left_behind.spawn_local(sleep(HOUR));
-            runtime.block_on(left_behind.run_until(use_time()));
-            drop(runtime);
-            drop(left_behind);
-        });
-    }
-}
-
 /// A helper thread fires the sleep.
 #[test]
 fn a_sleep_on_an_undriven_runtime_fires() {
@@ -427,39 +359,6 @@ fn a_sleep_on_an_undriven_runtime_fires() {
             }
         });
     }
-}
-
-#[test]
-fn runtimes_in_turn_have_their_own_time() {
-    must_end(|| {
-        let (stop, stopped) = mpsc::channel::<()>();
-        let beside = thread::spawn(move || {
-            let runtimes = every_kind();
-            let mut nap = sleep(ms(40));
-            while stopped.try_recv() == Err(mpsc::TryRecvError::Empty) {
-                for runtime in &runtimes {
-                    let _ = inside(runtime, || poll(&mut nap));
-                    runtime.block_on(use_time());
-                    runtime.block_on(runtime.spawn(use_time())).unwrap();
-                }
-            }
-            runtimes[2].block_on(nap);
-        });
-        let [still, real] = [paused(), current_thread()];
-        for _ in 0..10 {
-            still.block_on(async {
-                let start = Instant::now();
-                sleep(50 * HOUR).await;
-                assert_eq!(start.elapsed(), 50 * HOUR);
-                join_all((0..20).map(|hours| tokio::spawn(sleep(hours * HOUR)))).await;
-                assert_eq!(start.elapsed(), 69 * HOUR);
-            });
-            real.block_on(use_time());
-            real.block_on(real.spawn(use_time())).unwrap();
-        }
-        drop(stop);
-        beside.join().unwrap();
-    });
 }
 
 /// go 45716: timers never fired if the thread that registered them had ended.
@@ -504,19 +403,6 @@ fn a_handle_works_from_anywhere() {
         let runtime = multi_thread(2);
         let timer = inside(&runtime, Timer::current);
         assert_eq!(timer, runtime.block_on(runtime.spawn(async { Timer::current() })).unwrap(), "a runtime has one");
-        let handle = timer.clone();
-        let uses = async move {
-            let start = handle.now();
-            handle.sleep(ms(2)).await;
-            handle.sleep_until(start + ms(4)).await;
-            assert!(handle.timeout_at(start + ms(5), pending::<()>()).await.is_err());
-            assert!(handle.timeout(ms(1), pending::<()>()).await.is_err());
-            assert_eq!(handle.interval_at(start, ms(3)).tick().await, start);
-            let mut ticks = handle.interval(ms(1));
-            assert_eq!(ticks.tick().await + ms(1), ticks.tick().await);
-            assert!(start.elapsed() >= ms(7));
-        };
-        thread::spawn(|| block_on(uses)).join().unwrap();
         let mut last = timer.sleep(HOUR);
         assert!(poll_with(&mut last, Waker::noop()).is_pending());
         drop(runtime);
@@ -526,18 +412,5 @@ fn a_handle_works_from_anywhere() {
             assert!(panic_message(|| other.block_on(timer.sleep(HOUR))).contains("shut down"));
         }
         assert!(panic_message(|| block_on(last)).contains("shut down"));
-    });
-}
-
-/// Each runtime has a timer, and the alarm thread must not scan them all.
-#[test]
-fn the_cost_per_timer_does_not_grow() {
-    const TIMERS: usize = 4_000;
-    must_end(|| {
-        multi_thread(2).block_on(async {
-            let timers: Vec<_> = (0..TIMERS).map(|_| Timer::builder().shards(1).build().unwrap()).collect();
-            let naps: Vec<_> = timers.iter().map(|timer| tokio::spawn(timer.sleep(ms(100)))).collect();
-            join_all(naps).await;
-        });
     });
 }

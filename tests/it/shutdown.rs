@@ -8,8 +8,8 @@ use std::task::Poll;
 use std::thread;
 
 use crate::common::{
-    HOUR, OnDrop, Random, Wakes, both_flavours, current_thread, inside, ms, multi_thread, must_end, on_wake,
-    panic_message, poll, poll_with, rounds,
+    HOUR, OnDrop, Random, Wakes, both_flavours, current_thread, inside, ms, multi_thread, must_end, on_wake, poll,
+    poll_with, rounds,
 };
 use futures::executor::block_on;
 use futures::{FutureExt, StreamExt};
@@ -19,38 +19,6 @@ use tokio::runtime::Handle;
 
 fn is_refused(sleep: &mut TrySleep) -> bool {
     matches!(poll(sleep), Poll::Ready(Err(error)) if error.is_shutdown())
-}
-
-#[test]
-fn a_shutdown_counts_and_fails_pending_sleeps() {
-    for runtime in both_flavours() {
-        must_end(move || {
-            runtime.block_on(async {
-                let (timer, driver) = Timer::builder().build_with_driver().unwrap();
-                let driver = tokio::spawn(driver);
-                let sleeps: Vec<_> = (0..100).map(|_| tokio::spawn(timer.try_sleep(HOUR))).collect();
-                let mut unpolled = timer.try_sleep(HOUR);
-                while timer.metrics().pending() < 100 {
-                    tokio::task::yield_now().await;
-                }
-                assert_eq!((timer.shutdown(), timer.shutdown(), timer.clone().shutdown()), (100, 0, 0));
-                for sleep in sleeps {
-                    assert!(sleep.await.unwrap().unwrap_err().is_shutdown());
-                }
-                assert!(is_refused(&mut unpolled) && is_refused(&mut timer.try_sleep(HOUR)));
-                driver.await.unwrap();
-                let _next = Timer::builder().build().unwrap();
-                let metrics = timer.metrics();
-                assert_eq!((metrics.pending(), metrics.fired(), metrics.next_deadline()), (0, 0, None));
-                assert_eq!((metrics.registered(), metrics.cancelled()), (100, 100));
-                // A future that needs no timer is not refused.
-                assert_eq!(timer.try_sleep(Duration::ZERO).await, Ok(()));
-                assert_eq!(timer.timeout(HOUR, std::future::ready(1)).await, Ok(1));
-                assert!(panic_message(|| poll(&mut timer.sleep(HOUR))).contains("shut down"));
-                sleep(ms(1)).await;
-            });
-        });
-    }
 }
 
 #[test]
@@ -227,8 +195,6 @@ fn futures_queues_and_maps_keep_their_timer() {
             runtime.block_on(async {
                 let build = || Timer::builder().build().unwrap();
                 build().sleep(ms(2)).await;
-                assert!(build().timeout(ms(2), std::future::pending::<()>()).await.is_err());
-                assert_eq!(build().try_sleep(ms(2)).await, Ok(()));
                 let mut ticks = build().interval(ms(1));
                 for _ in 0..3 {
                     ticks.tick().await;
@@ -322,15 +288,6 @@ fn a_fallible_sleep_fails_when_its_timers_runtime_ends() {
     }
 }
 
-#[test]
-fn a_driver_that_is_dropped_ends_its_timer() {
-    let (timer, driver) = Timer::builder().shards(1).build_with_driver().unwrap();
-    let mut sleeps = [(); 10].map(|()| timer.try_sleep(HOUR));
-    assert!(sleeps.iter_mut().all(|sleep| poll(sleep).is_pending()));
-    drop(driver);
-    assert!(sleeps.iter_mut().all(is_refused));
-}
-
 /// Creates timers on new runtimes. If two shared memory, they would count and end each other's sleeps.
 fn assert_apart() {
     let runtimes = [(); 6].map(|()| current_thread());
@@ -379,7 +336,7 @@ fn a_shutdown_affects_no_other_timer() {
                 }
             });
             let _entered = runtime.enter();
-            for _ in 0..20 {
+            for _ in 0..8 {
                 let timer = Timer::builder().shards(3).build().unwrap();
                 let mut sleeps: Vec<_> = (0..5_000).map(|_| timer.sleep(HOUR)).collect();
                 assert!(sleeps.iter_mut().all(|sleep| poll(sleep).is_pending()));

@@ -3,18 +3,14 @@
 
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
 use crate::alarms::alarms;
 use crate::common::{
-    HOUR, HUNG, Random, Wakes, YEAR, both_flavours, longest, ms, must_end, on_wake, paused, poll, poll_with, settle,
+    HOUR, HUNG, Random, Wakes, YEAR, both_flavours, longest, ms, must_end, paused, poll, poll_with, settle,
 };
 use hairspring::{Duration, Instant, Sleep, Timer, sleep, sleep_until};
 use tokio::task::coop;
-
-const NANO: Duration = Duration::from_nanos(1);
 
 #[test]
 fn a_sleep_is_small() {
@@ -59,36 +55,6 @@ fn no_sleep_is_early_by_a_nanosecond() {
     }
 }
 
-/// async-io ff76625: a timer that was due exactly now stayed pending.
-#[tokio::test(start_paused = true)]
-async fn zero_past_and_now_are_ready_immediately() {
-    tokio::time::advance(HOUR).await;
-    let now = Instant::now();
-    for deadline in [now, now - NANO, now - HOUR, now - 1_000 * YEAR, now - Duration::MAX] {
-        assert!(poll(&mut sleep_until(deadline)).is_ready(), "{:?} ago", now - deadline);
-    }
-    assert!(poll(&mut sleep(Duration::ZERO)).is_ready());
-    assert!(poll(&mut sleep_until(now + NANO)).is_pending());
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_sleep_ends_at_its_deadline_and_stays_ready() {
-    for after in [1, 999_999, 1_000_001, 123_456_789_012_345].map(Duration::from_nanos) {
-        let now = Instant::now();
-        for sleep in [sleep(after), sleep_until(now + after)] {
-            assert_eq!(sleep.deadline(), now + after);
-            assert!(format!("{sleep:?}").contains(&format!("{:?}", now + after)), "{sleep:?}");
-        }
-        let mut sleep = sleep(after);
-        assert!(poll(&mut sleep).is_pending());
-        tokio::time::advance(after.saturating_sub(NANO)).await;
-        assert!(poll(&mut sleep).is_pending(), "a nanosecond before {after:?}");
-        tokio::time::advance(NANO).await;
-        assert!(poll(&mut sleep).is_ready() && poll(&mut sleep).is_ready(), "after {after:?}");
-        assert_eq!(sleep.deadline(), now + after);
-    }
-}
-
 /// tokio 5183, 2667, 4495, 6634: panics caused by sentinels and unchecked sums. netty 7760: the largest delay fired
 /// immediately.
 #[tokio::test(start_paused = true)]
@@ -117,61 +83,6 @@ async fn the_longest_durations_neither_panic_nor_fire() {
         sleep.reset_at(Instant::now());
         assert!(poll(sleep).is_ready(), "after a reset from the end of time to now");
     }
-}
-
-/// A bug that this crate had: `is_elapsed` returned the result of the last poll.
-#[tokio::test(start_paused = true)]
-async fn a_sleep_has_elapsed_once_it_fired() {
-    let unpolled = sleep(ms(10));
-    let mut sleep = sleep(ms(10));
-    let mut fallible = Timer::current().try_sleep(ms(10));
-    for is_polled in [false, true, false] {
-        assert!(poll(&mut sleep).is_pending() && poll(&mut fallible).is_pending());
-        for (passes, elapsed) in [(ms(9), false), (ms(1), true)] {
-            tokio::time::advance(passes).await;
-            settle().await;
-            // As in tokio, a sleep that was never polled is not registered, so it does not fire.
-            let each = [sleep.is_elapsed(), fallible.is_elapsed(), unpolled.is_elapsed()];
-            assert_eq!(each, [elapsed, elapsed, false]);
-        }
-        assert!(format!("{sleep:?}").contains("elapsed"), "{sleep:?}");
-        if is_polled {
-            (&mut sleep).await;
-            assert!(sleep.is_elapsed());
-        }
-        let next = Instant::now() + ms(10);
-        sleep.reset_at(next);
-        fallible.reset_at(next);
-        assert!(!sleep.is_elapsed() && !fallible.is_elapsed());
-    }
-}
-
-/// The burst is larger than the batch that a turn takes out under one lock.
-#[test]
-fn a_sleep_has_elapsed_when_its_waker_runs() {
-    const COUNT: usize = 300;
-    must_end(|| {
-        paused().block_on(async {
-            let deadline = Instant::now() + ms(10);
-            let burst: Arc<Mutex<Vec<Sleep>>> = Arc::default();
-            let elapsed = Arc::new(AtomicUsize::new(0));
-            for number in 0..=COUNT {
-                let (others, elapsed) = (Arc::downgrade(&burst), Arc::clone(&elapsed));
-                let waker = on_wake(move || {
-                    let burst = others.upgrade().unwrap();
-                    let burst = burst.lock().unwrap();
-                    elapsed.fetch_add(usize::from(burst[number].is_elapsed()), SeqCst);
-                    assert!(!burst[COUNT].is_elapsed(), "the last is due later");
-                });
-                let mut sleep = sleep_until(if number < COUNT { deadline } else { deadline + ms(1) });
-                assert!(poll_with(&mut sleep, &waker).is_pending());
-                burst.lock().unwrap().push(sleep);
-            }
-            tokio::time::advance(ms(10)).await;
-            settle().await;
-            assert_eq!(elapsed.load(SeqCst), COUNT);
-        });
-    });
 }
 
 /// A sleep learns that its timer has ended at its next poll. Until then, `is_elapsed` tells whether that poll will be

@@ -7,7 +7,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use crate::common::{HOUR, Wakes, both_flavours, ms, must_end, poll, poll_with, settle};
+use crate::common::{HOUR, Wakes, ms, poll, poll_with, settle};
 use hairspring::io::{Limit, LimitExceeded, TimeoutStream};
 use hairspring::{Duration, Instant, Timer, sleep};
 use tokio::io::{
@@ -333,30 +333,6 @@ async fn a_changed_limit_counts_from_the_change() {
     }
 }
 
-#[cfg(feature = "test-util")]
-#[test]
-fn idle_limits_are_exact_on_a_manual_clock() {
-    let clock = hairspring::test_util::ManualClock::new();
-    crate::common::current_thread().block_on(async {
-        Timer::builder().clock(&clock).install().unwrap();
-        let (connection, mut peer) = connection();
-        let mut connection = connection.with_idle_timeout(ms(100));
-        for _ in 0..200 {
-            assert!(poll_read(&mut connection, Waker::noop()).is_pending());
-            clock.advance(ms(1));
-            peer.write_u8(1).await.unwrap();
-            assert!(poll_read(&mut connection, Waker::noop()).is_ready());
-        }
-        let (woken, waker) = Wakes::new();
-        assert!(poll_read(&mut connection, &waker).is_pending());
-        clock.advance(Duration::from_nanos(99_999_999));
-        assert_eq!(woken.count(), 0);
-        clock.advance(Duration::from_nanos(1));
-        assert_eq!(woken.count(), 1);
-        assert_eq!(exceeded(connection.read_u8().await), (Limit::Idle, ms(100)));
-    });
-}
-
 /// A paused clock would jump to a limit that stayed registered.
 #[tokio::test(start_paused = true)]
 async fn a_completed_read_moves_no_paused_clock() {
@@ -451,20 +427,6 @@ async fn a_full_timer_is_an_error_not_a_panic() {
     assert!(poll(&mut pin!(connection.read_u8())).is_pending(), "pending, now that there is room");
 }
 
-#[tokio::test(start_paused = true)]
-async fn limits_use_the_chosen_timer() {
-    let timer = Timer::builder().build().unwrap();
-    let (ours, _peer) = duplex(1);
-    let mut connection = TimeoutStream::new(ours).with_timer(&timer).with_idle_timeout(HOUR).with_write_timeout(ms(30));
-    assert_eq!((connection.read_timeout(), connection.write_timeout()), (None, Some(ms(30))));
-    assert_eq!((connection.idle_timeout(), connection.deadline()), (Some(HOUR), None));
-    let start = Instant::now();
-    assert_eq!(exceeded_at(start, connection.write_all(b"two").await), (Limit::Write, ms(30), ms(30)));
-    assert_eq!((timer.metrics().fired(), Timer::current().metrics().registered()), (1, 0));
-    timer.shutdown();
-    assert!(timer_error(&connection.write_all(b"two").await.unwrap_err()).is_shutdown());
-}
-
 #[cfg(feature = "test-util")]
 #[tokio::test(start_paused = true)]
 async fn limits_that_are_set_hold_on_a_timer_chosen_later() {
@@ -493,43 +455,11 @@ async fn limits_that_are_set_hold_on_a_timer_chosen_later() {
             }
         }
     }
-}
-
-#[tokio::test]
-async fn limits_outlive_the_runtimes_timer() {
-    for waits in [false, true] {
-        let (connection, mut peer) = connection();
-        let mut connection = connection.with_read_timeout(ms(20));
-        let timer = Timer::builder().install().unwrap();
-        let start = Instant::now();
-        let mut read = Box::pin(connection.read_u8());
-        assert!(!waits || poll(&mut read).is_pending());
-        assert_eq!(timer.shutdown(), usize::from(waits));
-        assert_eq!(exceeded(read.await), (Limit::Read, ms(20)));
-        assert!(start.elapsed() >= ms(20));
-        assert_ne!(Timer::current(), timer, "the runtime has created another timer");
-        peer.write_u8(1).await.unwrap();
-        assert_eq!(connection.read_u8().await.unwrap(), 1);
-    }
-}
-
-/// Dropping a runtime waits for blocking tasks that have started, so the read must end.
-#[test]
-fn a_read_does_not_block_its_runtimes_end() {
-    must_end(|| {
-        for runtime in both_flavours() {
-            let (connection, _peer) = connection();
-            let mut connection = connection.with_read_timeout(HOUR);
-            let (sender, started) = std::sync::mpsc::channel();
-            let read = runtime.spawn_blocking(move || {
-                sender.send(()).unwrap();
-                futures::executor::block_on(connection.read_u8()).unwrap_err()
-            });
-            started.recv().unwrap();
-            drop(runtime);
-            assert!(timer_error(&futures::executor::block_on(read).unwrap()).is_shutdown());
-        }
-    });
+    let timer = Timer::builder().build().unwrap();
+    let (mut connection, _peer) = connection();
+    connection = connection.with_timer(&timer).with_write_timeout(ms(30));
+    assert_eq!(exceeded(connection.write_all(b"12345").await), (Limit::Write, ms(30)));
+    assert_eq!(timer.metrics().fired(), 1);
 }
 
 #[tokio::test(start_paused = true)]

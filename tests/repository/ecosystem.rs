@@ -1,32 +1,7 @@
-//! docs/ecosystem.md is true: `backon` works as shown, and the snippets are parts of programs in `examples/ecosystem`.
+//! docs/ecosystem.md is true: its snippets are parts of programs in `examples/ecosystem`.
 
 use std::fs;
 use std::path::Path;
-use std::sync::atomic::{AtomicU32, Ordering};
-
-use crate::common::{ms, paused};
-use backon::{ConstantBuilder, Retryable};
-use hairspring::{Instant, Timer, sleep};
-
-#[test]
-fn backon_waits_with_sleep_or_a_chosen_timer() {
-    paused().block_on(async {
-        let failures = AtomicU32::new(0);
-        let third_time =
-            || async { if failures.fetch_add(1, Ordering::Relaxed) % 3 < 2 { Err("not yet") } else { Ok(7) } };
-        let pauses = || ConstantBuilder::new().with_delay(ms(250));
-
-        let start = Instant::now();
-        assert_eq!(third_time.retry(pauses()).sleep(sleep).await, Ok(7));
-        assert_eq!(start.elapsed(), ms(500));
-
-        let timer = Timer::builder().build().unwrap();
-        let waits = timer.clone();
-        assert_eq!(third_time.retry(pauses()).sleep(move |pause| waits.sleep(pause)).await, Ok(7));
-        assert_eq!(start.elapsed(), ms(1_000));
-        assert_eq!(timer.metrics().fired(), 2);
-    });
-}
 
 /// The lines of a source file, without indentation.
 fn dedented(source: &str) -> String {

@@ -3,20 +3,18 @@
 use std::time::Duration;
 
 use hairspring::Instant;
-use ratatui::backend::TestBackend;
-use ratatui::buffer::Buffer;
+use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Borders, Paragraph, Sparkline};
-use ratatui::{Frame, Terminal};
 use tools::{Histogram, thousands};
 
 use crate::lateness::Lateness;
 use crate::load::{LONGEST, Load, SHORTEST};
 use crate::readings::Readings;
 
-/// The smallest terminal, and the size of a frame in a file.
+/// The smallest terminal.
 const WIDTH: u16 = 80;
 const HEIGHT: u16 = 18;
 
@@ -45,12 +43,6 @@ impl View {
 
     pub(crate) fn read(&mut self) {
         self.readings.add(self.load.metrics());
-    }
-
-    /// Draws a frame without a terminal.
-    pub(crate) fn in_memory(&self) -> Buffer {
-        let mut terminal = Terminal::new(TestBackend::new(WIDTH, HEIGHT)).expect("memory does not fail");
-        terminal.draw(|frame| self.draw(frame)).expect("memory does not fail").buffer.clone()
     }
 
     pub(crate) fn draw(&self, frame: &mut Frame) {
@@ -140,13 +132,18 @@ fn columns(lateness: &Histogram<u64>) -> [u64; COLUMNS] {
 
 #[cfg(test)]
 mod tests {
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+
     use super::*;
 
     #[test]
     fn a_frame_of_a_load_that_has_just_begun_has_all_its_parts() {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_time().build().unwrap();
-        let buffer = View::new(Load::start(&runtime)).in_memory();
-        let text: String = buffer.content.iter().map(ratatui::buffer::Cell::symbol).collect();
+        let view = View::new(Load::start(&runtime));
+        let mut terminal = Terminal::new(TestBackend::new(WIDTH, HEIGHT)).unwrap();
+        let frame = terminal.draw(|frame| view.draw(frame)).unwrap();
+        let text: String = frame.buffer.content.iter().map(ratatui::buffer::Cell::symbol).collect();
         for part in ["pending", "next in", "a plain thread", "1,000 sleeps of 10 ms to 100 s", "quit"] {
             assert!(text.contains(part), "{part} is not in {text}");
         }

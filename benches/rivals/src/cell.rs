@@ -14,6 +14,11 @@ use crate::rival::Rival;
 use crate::rivals::Tokio;
 use crate::session::{Sheet, in_words, range, ratio, take_turns};
 
+/// The length of a sleep.
+pub fn length(random: &mut Rng) -> Duration {
+    between(random, Duration::from_millis(1), Duration::from_millis(10))
+}
+
 /// How long the tasks sleep before anything is counted.
 const WARM_UP: Duration = Duration::from_millis(150);
 
@@ -26,9 +31,6 @@ pub struct Cell {
     pub workers: usize,
     /// How many runtimes there are, each on a thread of its own, as in a server that shares nothing between its threads.
     pub runtimes: usize,
-    /// The length of a sleep in microseconds.
-    pub shortest: u64,
-    pub longest: u64,
     /// How long a turn is, in milliseconds.
     pub millis: u64,
     pub seed: u64,
@@ -39,9 +41,9 @@ pub struct Cell {
 
 impl Default for Cell {
     fn default() -> Self {
-        let (contender, [shortest, longest, millis]) = (String::new(), [1_000, 10_000, 1_000]);
+        let (contender, millis) = (String::new(), 1_000);
         let (tasks, workers, runtimes, seed, has_blocked) = (1, 2, 1, 0, false);
-        Cell { contender, tasks, workers, runtimes, shortest, longest, millis, seed, has_blocked }
+        Cell { contender, tasks, workers, runtimes, millis, seed, has_blocked }
     }
 }
 
@@ -83,8 +85,8 @@ impl Cell {
 
     /// The command line of the child process.
     fn arguments(&self) -> Vec<String> {
-        let Cell { contender, tasks, workers, runtimes, shortest, longest, millis, seed, has_blocked } = self;
-        let numbers = [u64::from(*tasks), *workers as u64, *runtimes as u64, *shortest, *longest, *millis, *seed];
+        let Cell { contender, tasks, workers, runtimes, millis, seed, has_blocked } = self;
+        let numbers = [u64::from(*tasks), *workers as u64, *runtimes as u64, *millis, *seed];
         let numbers = numbers.map(|number| number.to_string());
         let flag = has_blocked.then(|| "--has-blocked".to_owned());
         ["cell".to_owned(), contender.clone()].into_iter().chain(numbers).chain(flag).collect()
@@ -94,11 +96,6 @@ impl Cell {
     pub fn run(&self) {
         let contender = named(&self.contender);
         report(&(contender.measure)(contender, self).numbers());
-    }
-
-    pub fn length(&self, random: &mut Rng) -> Duration {
-        let [shortest, longest] = [self.shortest, self.longest].map(Duration::from_micros);
-        between(random, shortest, longest)
     }
 
     pub fn random(&self, task: u32) -> Rng {

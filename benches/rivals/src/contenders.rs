@@ -11,7 +11,7 @@ use tokio::runtime::{Builder as RuntimeBuilder, Runtime};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::cell::Cell;
+use crate::cell::{Cell, length};
 use crate::floor;
 use crate::outcome::{Late, Outcome};
 use crate::rival::{Rival, Until, build, workers};
@@ -172,7 +172,7 @@ fn spawn_all<U: Until>(cell: &Cell, first: u32, window: &Range<Instant>) -> Join
 async fn sleep_repeatedly<U: Until>(cell: Cell, task: u32, window: Range<Instant>) -> Vec<Late> {
     let (mut random, mut seen, mut now) = (cell.random(task), Vec::new(), Instant::now());
     while now < window.end {
-        let deadline = now + cell.length(&mut random);
+        let deadline = now + length(&mut random);
         U::sleep_until(deadline).await;
         now = Instant::now();
         if window.contains(&now) {

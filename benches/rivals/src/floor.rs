@@ -12,7 +12,7 @@ use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
 };
 
-use crate::cell::Cell;
+use crate::cell::{Cell, length};
 use crate::contenders::Contender;
 use crate::outcome::{Late, Outcome};
 
@@ -60,14 +60,14 @@ fn measure(cell: &Cell, run: fn(&Cell, &Range<Instant>) -> (u64, Vec<Late>)) -> 
 /// Waits for the next deadline of all tasks until shortly after the window. Returns the turns in the window.
 fn keep_time(cell: &Cell, window: &Range<Instant>, wait: impl Fn(Duration), mut fire: impl FnMut(Vec<Instant>)) -> u64 {
     let (mut random, mut now, mut turns) = (cell.random(0), Instant::now(), 0);
-    let mut deadlines: BinaryHeap<_> = (0..cell.tasks).map(|_| Reverse(now + cell.length(&mut random))).collect();
+    let mut deadlines: BinaryHeap<_> = (0..cell.tasks).map(|_| Reverse(now + length(&mut random))).collect();
     while now < window.end + LONGER {
         let next = deadlines.peek().map_or(now, |earliest| earliest.0);
         wait(next.saturating_duration_since(Instant::now()));
         now = Instant::now();
         let mut due = Vec::new();
         while let Some(mut earliest) = deadlines.peek_mut().filter(|earliest| earliest.0 <= now) {
-            due.push(mem::replace(&mut *earliest, Reverse(now + cell.length(&mut random))).0);
+            due.push(mem::replace(&mut *earliest, Reverse(now + length(&mut random))).0);
         }
         if !due.is_empty() {
             turns += u64::from(window.contains(&now));

@@ -17,7 +17,6 @@ mod rivals;
 mod server;
 mod service;
 mod session;
-mod tasks;
 mod verdict;
 mod worlds;
 
@@ -29,7 +28,7 @@ use clap::{Parser, Subcommand};
 use record::Record;
 use session::Scope;
 
-/// Compares hairspring with other Rust timers: arm and cancel, firing, tasks, memory.
+/// Compares hairspring with other Rust timers: arm and cancel, firing, memory.
 #[derive(Debug, Parser)]
 #[command(name = "benches/rivals/run", args_conflicts_with_subcommands = true)]
 struct Options {
@@ -96,7 +95,6 @@ fn all(options: &Options) -> Result<(), Box<dyn Error>> {
     arm_cancel::run(options, &mut record);
     if options.only.is_empty() {
         firing::run(options, &mut record);
-        tasks::run(options, &mut record);
         memory::run(options, &mut record);
     }
     verdict::print(options, &record);

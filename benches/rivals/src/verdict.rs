@@ -4,7 +4,7 @@ use crate::record::{CURRENT_THREAD, Case, Record, WORKERS};
 use crate::rival::Rival;
 use crate::rivals::{Floor, Hairspring, Handle, Pingora, Tokio};
 use crate::session::verdict;
-use crate::{Options, arm_cancel, firing, memory, tasks};
+use crate::{Options, arm_cancel, firing, memory};
 
 /// A rival's figure.
 type Figure<'a> = (Case, &'a str);
@@ -61,7 +61,7 @@ pub fn print(options: &Options, record: &Record) {
     }
     let fired = options.firing();
     let [tick, spread] = [firing::ONE_TICK, firing::SPREAD].map(|names| names.map(|name| Case::of(name, fired)));
-    for case in [tick[0], spread[1], tasks::case(tasks::CPU), tick[2], spread[2]] {
+    for case in [tick[0], spread[1], tick[2], spread[2]] {
         at_most(&format!("{} against tokio's", case.workload), ours(case), (case, Tokio::NAME), 1.0, "");
     }
     for [_, _, longest, whole] in [tick, spread] {

@@ -143,6 +143,8 @@ impl<K, V> Expirations<K, V> {
         }
         self.stop_waiting(taken);
         if let Scan::Due(entry) = scan {
+            // The sleep may still wait for the deadline that the entry had before.
+            self.shared.postponed();
             return Poll::Ready(Some(entry));
         }
         cx.waker().wake_by_ref();

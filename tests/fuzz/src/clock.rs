@@ -36,10 +36,13 @@ pub(crate) fn far_start(random: &mut Random, spans: u64) -> u64 {
     start - random.up_to_bits(40)
 }
 
-/// Whether a clock has stopped for the first of some entries. If there are many, it may stop earlier, because the wheel
-/// knows only the slot of the first.
-pub(crate) fn in_time(reached: Option<Instant>, first: Option<Instant>, entries: usize) -> bool {
-    reached == first || (entries > 16 && reached.is_some() && reached < first)
+/// Whether a clock has stopped for the first of some entries, and not for one that is gone or postponed. If there are
+/// many, it may stop earlier, because the wheel knows only the slot of the first. If the poller is awake, it may stop
+/// later or not at all.
+pub(crate) fn in_time(reached: Option<Instant>, first: Option<Instant>, entries: usize, asleep: bool) -> bool {
+    let early = entries > 16 && reached.is_some() && reached < first;
+    let late = !asleep && reached.is_none_or(|reached| first.is_some_and(|first| first < reached));
+    reached == first || early || late
 }
 
 /// A task that counts its wake-ups.

@@ -357,12 +357,14 @@ impl Pair {
 
     fn advance_to_next(&mut self) {
         let asleep = self.waits.is_some_and(|wakes| self.poller.woken() == wakes);
-        let first = self.first();
-        if first.is_some_and(|first| first > self.clock.now() + Duration::from_nanos(1 << self.reach)) {
+        let now = self.clock.now();
+        let first = if self.is_due() { Some(now) } else { self.first() };
+        if first.is_some_and(|first| first > now + Duration::from_nanos(1 << self.reach)) {
             return;
         }
         let reached = self.clock.advance_to_next();
-        assert!(!asleep || in_time(reached, first, self.model.len()), "at {reached:?} instead of {first:?}");
+        let in_time = in_time(reached, first, self.model.len(), asleep);
+        assert!(in_time, "at {reached:?} instead of {first:?}");
     }
 
     fn compare(&self) {

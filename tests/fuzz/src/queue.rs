@@ -262,7 +262,8 @@ impl Pair {
         });
         let reached = self.clock.advance_to_next();
         let expected = first.map(|first| first.max(now));
-        assert!(!asleep || in_time(reached, expected, self.model.len()), "at {reached:?} instead of {expected:?}");
+        let in_time = in_time(reached, expected, self.model.len(), asleep);
+        assert!(in_time, "at {reached:?} instead of {expected:?}");
     }
 
     fn compare(&self) {

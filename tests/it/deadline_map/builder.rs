@@ -30,28 +30,33 @@ fn settings_out_of_range_are_refused() {
     assert!(builder().max_lifetime(Duration::MAX).capacity(usize::MAX).shards(64).clone().build().is_ok());
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_full_map_refuses_new_keys_only() {
-    let (map, mut expirations) = DeadlineMap::builder().capacity(2).name("sessions").build().unwrap();
-    assert_eq!(map.try_insert("a", Arc::new(1), ms(5)), Ok(None));
-    map.insert("b", Arc::new(2), HOUR);
+#[test]
+fn a_refusal_names_the_map_and_gives_everything_back() {
+    let (map, _expirations) = DeadlineMap::builder().capacity(2).name("sessions").build().unwrap();
     let value = Arc::new(3);
-    let full = map.try_insert("c", value.clone(), HOUR).unwrap_err();
+    map.insert("a", Arc::new(1), HOUR);
+    map.insert("b", Arc::new(2), HOUR);
     let message = "the map `sessions` is at capacity: it has room for 2 entries";
+    let full = map.try_insert("c", value.clone(), HOUR).unwrap_err();
     assert_eq!(full.to_string(), message);
-    assert_eq!(panic_message(|| map.insert("c", value.clone(), HOUR)), message);
-    assert_eq!(panic_message(|| map.insert_at("c", value.clone(), Instant::now())), message);
-    let (key, given_back) = full.into_inner();
-    assert!(key == "c" && Arc::ptr_eq(&value, &given_back));
-    drop(given_back);
-    assert_eq!(Arc::strong_count(&value), 1, "a panic drops the value");
-    assert_eq!(map.try_insert("b", Arc::new(4), HOUR).unwrap().as_deref(), Some(&2), "a replacement takes no room");
-    // An expired entry takes room until it is handed out.
-    tokio::time::advance(ms(5)).await;
-    assert!(map.try_insert("a", value.clone(), HOUR).is_err(), "its key counts as new");
-    assert_eq!(expirations.recv().await, Some(("a", Arc::new(1))));
-    assert_eq!(map.try_insert_at("c", value, Instant::now() + HOUR), Ok(None));
-    assert!(map.try_insert("d", Arc::new(4), HOUR).is_err());
+    assert!(matches!(full.into_inner(), ("c", back) if Arc::ptr_eq(&back, &value)));
+    let owned = value.clone();
+    let full = map.try_get_or_insert_with("c", HOUR, move || owned).unwrap_err();
+    assert_eq!(full.to_string(), message);
+    assert_eq!(Arc::strong_count(&value), 2, "the function was not called, and comes back");
+    assert!(Arc::ptr_eq(&full.into_inner().1(), &value));
+    for panic in [
+        panic_message(|| map.insert("c", value.clone(), HOUR)),
+        panic_message(|| map.insert_at("c", value.clone(), Instant::now())),
+        panic_message(|| map.insert_if_absent("c", value.clone(), HOUR)),
+        panic_message(|| map.get_or_insert_with("c", HOUR, || panic!("not called"))),
+    ] {
+        assert_eq!(panic, message);
+    }
+    assert_eq!((map.metrics().refused(), Arc::strong_count(&value)), (6, 1), "a panic drops the value");
+    map.remove("b");
+    assert_eq!(panic_message(|| map.get_or_insert_with("c", HOUR, || panic!("on purpose"))), "on purpose");
+    assert!(map.try_insert_if_absent("d", value, HOUR).is_ok(), "a function that panicked takes no room");
 }
 
 #[test]
@@ -67,7 +72,9 @@ fn a_full_map_without_its_stream_drops_expired_entries() {
     }
     std::thread::sleep(ms(2));
     for key in 20..40 {
-        assert!(map.try_insert(key, None, HOUR).is_ok(), "{key}");
+        let inserted =
+            if key % 2 == 0 { map.try_insert(key, None, HOUR) } else { map.try_insert_if_absent(key, None, HOUR) };
+        assert!(inserted.is_ok(), "{key}");
     }
     assert_eq!((map.metrics().expired(), map.metrics().refused()), (20, 0));
     assert!(map.try_insert(40, None, HOUR).is_err());
@@ -92,33 +99,6 @@ fn a_map_works_with_any_hasher() {
     }
     assert!((0..200).all(|key| other.get(&key) == Some(key)));
     assert!((0..200).all(|key| other.remove(&key) == Some(key)) && map.is_empty());
-}
-
-#[tokio::test(start_paused = true)]
-async fn no_touch_moves_an_entry_beyond_its_maximum_lifetime() {
-    const IDLE: Duration = Duration::from_secs(30 * 60);
-    // A shard stores a few entries differently from many.
-    for others in [0, 100] {
-        let (map, mut expirations) = DeadlineMap::builder().shards(1).max_lifetime(8 * HOUR).build().unwrap();
-        let start = Instant::now();
-        map.insert(1, 1, IDLE);
-        tokio::time::advance(ms(1)).await;
-        (0..others).for_each(|other| assert_eq!(map.insert(1_000 + other, 0, 100 * HOUR), None));
-        while start.elapsed() < 7 * HOUR {
-            assert!(map.touch(&1, IDLE) && map.remaining(&1) == Some(IDLE), "a deadline before the end is kept");
-            tokio::time::advance(IDLE / 3).await;
-        }
-        let left = Some(start + 8 * HOUR - Instant::now());
-        assert!(map.touch_at(&1, Instant::now() + 2 * HOUR) && map.remaining(&1) == left);
-        assert_eq!(map.deadline(&1), Some(start + 8 * HOUR));
-        assert_eq!((map.touch_with(&1, Duration::MAX, |value| *value = 2), map.remaining(&1)), (Some(()), left));
-        assert!(map.touch(&1, ms(5)) && map.remaining(&1) == Some(ms(5)), "an entry may end earlier");
-        assert!(map.touch(&1, 2 * HOUR) && map.remaining(&1) == left);
-        assert_eq!((map.insert(2, 0, Duration::MAX), map.remaining(&2)), (None, Some(8 * HOUR)), "inserts are limited");
-        assert_eq!(expirations.recv().await, Some((1, 2)));
-        assert_eq!(start.elapsed(), 8 * HOUR, "to the nanosecond");
-        assert_eq!((map.insert(2, 3, 9 * HOUR), map.remaining(&2)), (Some(0), Some(8 * HOUR)), "a new life");
-    }
 }
 
 #[test]

