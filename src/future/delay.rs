@@ -50,6 +50,7 @@ pub trait Time: Copy + Ord + Debug + Send + Sync + Add<Duration, Output = Self> 
 }
 
 /// A sleep until a `T`. Sealed: users cannot name it.
+#[allow(unreachable_pub)] // Rust 1.85 does not see that `Time` names it.
 pub trait Delay<T>: Debug + Send + Sync + Unpin + 'static {
     fn deadline(&self) -> T;
 

@@ -18,6 +18,7 @@ impl WaitHooks for crate::clock::hooks::Hooks {}
 
 /// The kind of item that a timer belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(unreachable_pub)] // Rust 1.85 does not see that the methods of `Delay` name it.
 pub enum TimerKind {
     Sleep,
     Timeout,

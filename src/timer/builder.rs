@@ -350,8 +350,11 @@ impl Builder {
         settings.shards = shards;
         if let Some(resolution) = self.resolution {
             if !(FINEST..=COARSEST).contains(&resolution) {
-                let allowed = format_args!("must be from {FINEST:?} to {COARSEST:?}");
-                return Err(BuildError::out_of_range("resolution", resolution, allowed));
+                return Err(BuildError::out_of_range(
+                    "resolution",
+                    resolution,
+                    format_args!("must be from {FINEST:?} to {COARSEST:?}"),
+                ));
             }
             // Rounded deadlines already share wake-ups.
             (settings.resolution, settings.coalesce) = (clock::ticks_in(resolution), Ticks(0));
@@ -363,8 +366,11 @@ impl Builder {
         settings.name = self.name;
         if let Some(longest) = self.coalesce {
             if longest > LONGEST_WAIT {
-                let allowed = format_args!("must be at most {LONGEST_WAIT:?}");
-                return Err(BuildError::out_of_range("coalesce", longest, allowed));
+                return Err(BuildError::out_of_range(
+                    "coalesce",
+                    longest,
+                    format_args!("must be at most {LONGEST_WAIT:?}"),
+                ));
             }
             settings.coalesce = clock::ticks_in(longest);
         }

@@ -206,15 +206,20 @@ impl Model {
         thread::spawn(move || {
             let _inside = runtime.enter();
             for _ in 0..20 {
-                thread::sleep(real / 20);
-                // Nobody resumes the clock meanwhile.
-                let _control = model.control.blocking_read();
-                let _hold = model.clock.hold();
+                // Nobody resumes the clock meanwhile. A task may wait for that, so it is taken and left during a hold.
+                let (_hold, control) = loop {
+                    thread::sleep(real / 20);
+                    let hold = model.clock.hold();
+                    if let Ok(control) = model.control.try_read() {
+                        break (hold, control);
+                    }
+                };
                 let before = model.clock.now() - model.start;
                 thread::sleep(real / 20);
                 let after = model.clock.now() - model.start;
                 let stands = model.has_moved(before, after, true);
                 model.require(stands, || format!("a clock that was held moved from {before:?} to {after:?}"));
+                drop(control);
             }
             let _ = ends.send(());
         });
