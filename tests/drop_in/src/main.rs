@@ -25,11 +25,11 @@ and with migrate applied to all paths, only to those in the sources, and only to
 checks that the differences are those in the list.
 
   TIMES     how often to run each; 3 by default
-  --write   also write the rows of the table, the date and the compiler into docs/drop_in.md
+  --write   also write the rows of the table and the compiler into docs/drop_in.md
   --help    print this
 
-It builds in target/drop_in, which takes some gigabytes, and an hour for all crates on two cores. Exits with 1 if the
-differences are not those in the list or a crate could not be tested, and with 2 on bad arguments.
+It builds in target/drop_in, which takes some gigabytes, and two or three hours for all crates on two cores. Exits with
+1 if the differences are not those in the list or a crate could not be tested, and with 2 on bad arguments.
 ";
 
 /// Enough for the largest crate on a busy machine.
@@ -87,7 +87,7 @@ fn run(write: bool, times: usize, names: &[String]) -> Result<bool, String> {
                     is_good = false;
                 }
                 if write {
-                    page::write(&cargo.root.join("docs/drop_in.md"), &row, times)?;
+                    page::write(&cargo.root.join("docs/drop_in.md"), &row)?;
                 }
                 rows.push(row);
             }
@@ -133,7 +133,7 @@ fn row(cargo: &Cargo, listed: &Listed, times: usize) -> Result<(Row, Vec<String>
             }
         }
     }
-    let row = Row::new(listed, &before, &after);
+    let row = Row::new(listed, &before, &after, page::today(times)?);
     let known = || listed.differs.iter().chain(&listed.sometimes);
     let is_listed = |test: &String| known().any(|(name, _)| test.ends_with(&**name));
     let unlisted = differences.iter().filter(|test| !is_listed(test)).map(|test| format!("differs: {test}"));
@@ -145,9 +145,10 @@ fn row(cargo: &Cargo, listed: &Listed, times: usize) -> Result<(Row, Vec<String>
 
 /// Builds and runs the tests in a folder.
 fn test(cargo: &Cargo, listed: &Listed, folder: &Path, times: usize) -> Result<Outcome, String> {
-    let mut arguments = vec!["test", "--no-fail-fast"];
-    arguments.extend(listed.arguments.iter().map(|argument| &**argument));
-    let build = [&*arguments, &["--no-run"]].concat();
+    let given: Vec<&str> = listed.arguments.iter().map(|argument| &**argument).collect();
+    let arguments = [&["test", "--no-fail-fast"], &*given].concat();
+    // In front, because what is given may end with arguments for the tests.
+    let build = [&["test", "--no-run"], &*given].concat();
     if let Err(error) = cargo.run(folder, &build, BUILD_SECONDS)?.succeeded() {
         println!("{error}");
         return Ok(Outcome::default());

@@ -9,8 +9,8 @@ use std::process::Command;
 use crate::listed::Listed;
 use crate::outcome::Outcome;
 
-const HEAD: &str = "| crate | version | before | after | what differs, and why |
-|---|---|---|---|---|
+const HEAD: &str = "| crate | version | before | after | runs | what differs, and why |
+|---|---|---|---|---|---|
 ";
 const BEGIN: &str = "<!-- Written by tests/drop_in/run --write. -->\n";
 const END: &str = "<!-- The end of what is written. -->\n";
@@ -21,11 +21,13 @@ pub(crate) struct Row {
     version: String,
     before: String,
     after: String,
+    /// How many, and when.
+    runs: String,
     differs: String,
 }
 
 impl Row {
-    pub(crate) fn new(listed: &Listed, before: &Outcome, after: &Outcome) -> Row {
+    pub(crate) fn new(listed: &Listed, before: &Outcome, after: &Outcome, runs: String) -> Row {
         let remark = (!listed.remark.is_empty()).then(|| listed.remark.clone());
         let parts: Vec<String> = by_reason(&listed.differs)
             .chain(by_reason(&listed.sometimes).map(|tests| format!("sometimes {tests}")))
@@ -36,6 +38,7 @@ impl Row {
             version: listed.version.clone(),
             before: before.summary(),
             after: after.summary(),
+            runs,
             differs: parts.join("; "),
         }
     }
@@ -54,8 +57,8 @@ fn by_reason(tests: &[(String, String)]) -> impl Iterator<Item = String> {
 
 impl Display for Row {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Row { name, version, before, after, differs } = self;
-        write!(f, "| {name} | {version} | {before} | {after} | {differs} |")
+        let Row { name, version, before, after, runs, differs } = self;
+        write!(f, "| {name} | {version} | {before} | {after} | {runs} | {differs} |")
     }
 }
 
@@ -64,7 +67,7 @@ pub(crate) fn table(rows: &[Row]) -> String {
 }
 
 /// Puts a row into the sorted table of a page, or replaces the crate's old row.
-pub(crate) fn write(page: &Path, row: &Row, times: usize) -> Result<(), String> {
+pub(crate) fn write(page: &Path, row: &Row) -> Result<(), String> {
     let wrong = |what: &dyn Display| format!("{}: {what}", page.display());
     let text = fs::read_to_string(page).map_err(|error| wrong(&error))?;
     let (before, rest) = text.split_once(BEGIN).ok_or_else(|| wrong(&format!("there is no {BEGIN}")))?;
@@ -74,9 +77,13 @@ pub(crate) fn write(page: &Path, row: &Row, times: usize) -> Result<(), String> 
     let old = old.lines().filter(|line| line.starts_with("| ") && !HEAD.contains(line));
     all.extend(old.map(str::to_owned).chain([row.to_string()]).map(|row| (name(&row), row)));
     let table = all.values().fold(HEAD.to_owned(), |table, row| format!("{table}{row}\n"));
-    let rustc = first_line("rustc", "--version")?;
-    let with = format!("Last run on {}, {times} times each, with {rustc}.\n", first_line("date", "+%F")?);
+    let with = format!("The latest run was with {}.\n", first_line("rustc", "--version")?);
     fs::write(page, format!("{before}{BEGIN}{table}\n{with}{END}{after}")).map_err(|error| wrong(&error))
+}
+
+/// The day, with the number of runs: `3 on 2026-11-22`.
+pub(crate) fn today(times: usize) -> Result<String, String> {
+    Ok(format!("{times} on {}", first_line("date", "+%F")?))
 }
 
 fn first_line(command: &str, argument: &str) -> Result<String, String> {
