@@ -247,7 +247,7 @@ impl Setup {
         };
         let model = Arc::new(Model::new(clock, self.has_tokios));
         models.send(model.clone()).expect("the watchdog waits");
-        let control = model.control.write().await;
+        let (control, runs) = (model.control.write().await, model.runs.write().await);
         let is_later = matches!(self.kind, Kind::PausedLater(_));
         if is_later {
             model.begin_move(None, false);
@@ -260,7 +260,7 @@ impl Setup {
             pause();
             model.end_move();
         }
-        drop(control);
+        drop((control, runs));
         if let Some((task, steps)) = root {
             task.run(steps).await;
         }

@@ -92,6 +92,8 @@ pub(super) struct Model {
     pub(super) start: Instant,
     /// Taken to control the clock, alone by who resumes it: then nobody else can move or hold it.
     pub(super) control: RwLock<()>,
+    /// Taken by who resumes the clock, and shared by threads that hold it. Nobody waits for it.
+    pub(super) runs: RwLock<()>,
     /// How many steps have ever controlled the clock, and how many do now.
     pub(super) controls: [AtomicUsize; 2],
     /// How many tasks and threads compute.
@@ -109,6 +111,7 @@ impl Model {
             start: clock.now(),
             clock,
             control: RwLock::default(),
+            runs: RwLock::default(),
             controls: [AtomicUsize::new(0), AtomicUsize::new(0)],
             busy: AtomicUsize::new(0),
             rounds,
@@ -206,20 +209,15 @@ impl Model {
         thread::spawn(move || {
             let _inside = runtime.enter();
             for _ in 0..20 {
-                // Nobody resumes the clock meanwhile. A task may wait for that, so it is taken and left during a hold.
-                let (_hold, control) = loop {
-                    thread::sleep(real / 20);
-                    let hold = model.clock.hold();
-                    if let Ok(control) = model.control.try_read() {
-                        break (hold, control);
-                    }
-                };
+                thread::sleep(real / 20);
+                // Nobody resumes the clock during the hold.
+                let Ok(_stands) = model.runs.try_read() else { continue };
+                let _hold = model.clock.hold();
                 let before = model.clock.now() - model.start;
                 thread::sleep(real / 20);
                 let after = model.clock.now() - model.start;
                 let stands = model.has_moved(before, after, true);
                 model.require(stands, || format!("a clock that was held moved from {before:?} to {after:?}"));
-                drop(control);
             }
             let _ = ends.send(());
         });

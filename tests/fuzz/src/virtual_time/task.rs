@@ -439,6 +439,8 @@ impl Task {
         let model = self.model.clone();
         let _control = model.control.write().await;
         self.sees_at_least(self.at, "a wait");
+        // Not while a thread holds it. Waiting for that would let time pass.
+        let Ok(_runs) = model.runs.try_write() else { return };
         model.begin_move(None, false);
         match &model.clock {
             Clock::OfTheRuntime => resume(),
