@@ -344,18 +344,10 @@ impl Builder {
         let mut settings =
             Handle::try_current().map_or_else(|_| Settings::with_shards(1), |runtime| Settings::of(&runtime));
         let shards = self.shards.unwrap_or(settings.shards);
-        if !(1..=MOST_SHARDS).contains(&shards) {
-            return Err(BuildError::out_of_range("shards", shards, format_args!("must be from 1 to {MOST_SHARDS}")));
-        }
+        BuildError::check_range("shards", shards, 1..=MOST_SHARDS)?;
         settings.shards = shards;
         if let Some(resolution) = self.resolution {
-            if !(FINEST..=COARSEST).contains(&resolution) {
-                return Err(BuildError::out_of_range(
-                    "resolution",
-                    resolution,
-                    format_args!("must be from {FINEST:?} to {COARSEST:?}"),
-                ));
-            }
+            BuildError::check_range("resolution", resolution, FINEST..=COARSEST)?;
             // Rounded deadlines already share wake-ups.
             (settings.resolution, settings.coalesce) = (clock::ticks_in(resolution), Ticks(0));
         }

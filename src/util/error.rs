@@ -3,6 +3,7 @@
 //! The public module `error`, in `lib.rs`, also has those of single folders.
 
 use std::num::NonZeroU32;
+use std::ops::RangeInclusive;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 use std::{fmt, io};
@@ -296,6 +297,18 @@ pub struct BuildError {
 }
 
 impl BuildError {
+    pub(crate) fn check_range<T: PartialOrd + fmt::Debug>(
+        setting: &str,
+        given: T,
+        allowed: RangeInclusive<T>,
+    ) -> Result<(), BuildError> {
+        if allowed.contains(&given) {
+            return Ok(());
+        }
+        let (least, most) = allowed.into_inner();
+        Err(BuildError::out_of_range(setting, given, format_args!("must be from {least:?} to {most:?}")))
+    }
+
     pub(crate) fn out_of_range(setting: &str, given: impl fmt::Debug, allowed: impl fmt::Display) -> BuildError {
         BuildError::new(io::ErrorKind::InvalidInput, format!("{setting} is {given:?}: {allowed}"))
     }

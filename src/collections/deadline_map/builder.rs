@@ -223,13 +223,7 @@ impl<K, V, S> Builder<K, V, S> {
     #[allow(clippy::type_complexity)] // The two halves, as in `new`.
     pub fn build(self) -> Result<(DeadlineMap<K, V, S>, Expirations<K, V>), BuildError> {
         let Builder { mut config, hasher, .. } = self;
-        if !(1..=MOST_SHARDS).contains(&config.shards) {
-            return Err(BuildError::out_of_range(
-                "shards",
-                config.shards,
-                format_args!("must be from 1 to {MOST_SHARDS}"),
-            ));
-        }
+        BuildError::check_range("shards", config.shards, 1..=MOST_SHARDS)?;
         if config.capacity == Some(0) {
             return Err(BuildError::out_of_range("capacity", 0, "must be at least 1"));
         }
