@@ -55,7 +55,8 @@ impl Map {
     /// The same. Returns whether it got an entry of that key.
     fn replace(&self, key: u64, deadline: Tick) -> bool {
         let new = Insert { hash: self.hash(&key), key, value: (), deadline, now: Tick::ZERO };
-        self.shared.insert(new).is_ok_and(|replaced| replaced.is_some())
+        let Ok(replaced) = self.shared.insert(new) else { panic!("this map has no capacity") };
+        replaced.is_some()
     }
 
     /// `insert_if_absent`. Returns whether it inserted.
