@@ -503,6 +503,7 @@ impl Sleep {
         let global = registry::global_shard();
         match global.insert(clock::later(global.now(), LAST_WAIT).min(self.deadline), cx.waker().clone()) {
             Ok(key) => self.wait_on(global, key),
+            Err(_) if self.has_come(self.deadline) => Poll::Ready(Ok(())),
             Err(_) => Poll::Ready(Err(error)),
         }
     }
@@ -616,11 +617,13 @@ impl fmt::Debug for Sleep {
 #[cfg(all(test, not(hairspring_loom)))]
 mod tests {
     use std::sync::mpsc;
+    use std::task::Waker;
     use std::thread;
 
     use tokio::runtime::Builder;
 
     use super::*;
+    use crate::wheel::Step;
 
     /// A bug that this crate had: the thread waited for an hour on the process's own timer, and so did the thread that
     /// dropped the runtime.
@@ -635,7 +638,7 @@ mod tests {
                 thread::yield_now();
             }
             let mut sleep = sleep(Duration::from_secs(3_600));
-            let found = sleep.register(timer, &mut Context::from_waker(std::task::Waker::noop()));
+            let found = sleep.register(timer, &mut Context::from_waker(Waker::noop()));
             assert!(found.is_pending());
             futures::executor::block_on(std::future::poll_fn(|cx| sleep.poll_elapsed(cx, false)))
         });
@@ -643,5 +646,44 @@ mod tests {
         drop(runtime);
         let ended = futures::executor::block_on(blocked).unwrap();
         assert!(ended.is_err_and(|error| error.is_shutdown()));
+    }
+
+    /// A bug that this crate had: the sleep failed, because its runtime had ended.
+    #[test]
+    fn a_deadline_that_passes_while_a_sleep_is_registered_in_a_runtime_that_ends_is_met() {
+        let runtime = Builder::new_multi_thread().worker_threads(2).build().unwrap();
+        let (started, starts) = mpsc::channel();
+        let (ended, ends) = mpsc::channel();
+        runtime.spawn(async move {
+            let timer = registry::shard_of_runtime().unwrap();
+            started.send(()).unwrap();
+            while timer.is_default() {
+                thread::yield_now();
+            }
+            let (global, mut sleep) = (registry::global_shard(), sleep(Duration::from_millis(20)));
+            let (deadline, (locked, is_locked)) = (sleep.deadline, mpsc::channel());
+            let elapsed = thread::scope(|scope| {
+                scope.spawn(move || {
+                    let (mut state, mut fired) = (global.shard().lock(), Vec::new());
+                    locked.send(()).unwrap();
+                    while !global.has_come(deadline) {}
+                    loop {
+                        match state.wheel.step(deadline) {
+                            Step::Fired { value, .. } => fired.push(value),
+                            Step::Cascaded => {}
+                            Step::Done => break,
+                        }
+                    }
+                    drop(state);
+                    fired.into_iter().for_each(Waker::wake);
+                });
+                is_locked.recv().unwrap();
+                sleep.poll_elapsed(&mut Context::from_waker(Waker::noop()), false)
+            });
+            ended.send(elapsed.map(|elapsed| elapsed.is_ok())).unwrap();
+        });
+        starts.recv().unwrap();
+        runtime.shutdown_background();
+        assert_eq!(ends.recv().unwrap(), Poll::Ready(true));
     }
 }
