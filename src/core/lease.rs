@@ -39,7 +39,7 @@ pub(crate) trait TimerHooks {
     /// A timer opens in memory that timers reuse.
     fn opens(_: TimerLease) {}
 
-    /// A timer was created on a runtime, or its driver runs there.
+    /// A timer is created on a runtime, before anything can wait on it, or its driver runs there.
     fn is_on(_: runtime::Id, _: TimerLease) {}
 }
 
@@ -168,6 +168,9 @@ impl TimerLease {
         thread::start().or_else(|error| if settings.alarm == Alarm::Tokio { Ok(()) } else { Err(error) })?;
         let timer = TimerLease::make(settings);
         timer.turns().open(is_driverless, settings.coalesce);
+        if let (false, Ok(runtime)) = (is_driverless, Handle::try_current()) {
+            Hooks::is_on(runtime.id(), timer);
+        }
         Ok(timer)
     }
 

@@ -34,7 +34,7 @@ use crate::clock::hooks::Hooks;
 use crate::clock::source;
 use crate::core::alarm::has_threads;
 use crate::core::driver::Driver;
-use crate::core::lease::{Owner, TimerHooks, TimerLease};
+use crate::core::lease::{Owner, TimerLease};
 use crate::core::settings::Settings;
 use crate::core::shard::ShardLease;
 use crate::util::error::Error;
@@ -259,7 +259,6 @@ fn owner_of(runtime: &Handle) -> Result<Arc<Owner>, Error> {
         let timer = TimerLease::open(false, &settings);
         let driver = Driver::new(timer, settings.alarm);
         let owner = Owner::new(timer, true);
-        Hooks::is_on(id, timer);
         let driver = list(timers, runtime, owner.clone(), driver);
         if timer.serves() {
             return Ok(owner);

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use crate::common::{
-    HOUR, Random, both_flavours, current_thread, ms, multi_thread, must_end, on_wake, panicked, paused, poll_with,
+    HOUR, Random, both_flavours, current_thread, ms, multi_thread, must_end, on_wake, panicked, paused, poll, poll_with,
 };
 use crate::kinds::{BUBBLES, DAY, EACH, MICRO, NANO, TOKIOS, WORKERS, on_each, on_each_and_in_a_task};
 use crate::threads::inside::holds_time;
@@ -180,6 +180,35 @@ fn every_timer_of_its_runtime_follows() {
         assert!((DAY..=DAY + HOUR).contains(&built));
         assert!(!elsewhere.is_finished(), "another runtime keeps its own time");
         elsewhere.abort();
+    });
+}
+
+/// A bug that this crate had: a helper fired the timers of a late driver, as time passed on the system's clock.
+#[test]
+fn a_new_timer_follows_before_its_driver_has_run() {
+    must_end(|| {
+        let runtime = multi_thread(1);
+        let blocked = runtime.spawn(async {
+            pause();
+            let build: [fn() -> Timer; 3] = [
+                || Timer::builder().build().unwrap(),
+                || Timer::builder().install().unwrap(),
+                || {
+                    let (timer, driver) = Timer::builder().build_with_driver().unwrap();
+                    drop(tokio::spawn(driver));
+                    timer
+                },
+            ];
+            for build in build {
+                let timer = build();
+                let mut nap = timer.sleep(MICRO);
+                assert!(poll(&mut nap).is_pending());
+                thread::sleep(ms(20));
+                assert!(poll(&mut nap).is_pending(), "its driver is behind this task");
+                nap.await;
+            }
+        });
+        runtime.block_on(blocked).unwrap();
     });
 }
 
