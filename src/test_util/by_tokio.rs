@@ -252,14 +252,23 @@ fn timer() -> Option<TimerHold> {
 mod tests {
     use super::*;
 
+    /// A short sleep that waits. On a slow machine it may end before that.
+    fn waiting() -> crate::Sleep {
+        loop {
+            let mut sleep = crate::sleep(Duration::from_micros(1_900));
+            if pin!(&mut sleep).poll(&mut Context::from_waker(Waker::noop())).is_pending() {
+                return sleep;
+            }
+        }
+    }
+
     /// A bug that this crate had: the runtime was idle while its clock ran, and before the step a task paused the clock
     /// and began blocking work.
     #[test]
     fn no_step_is_taken_on_a_clock_that_was_paused_after_its_runtime_was_idle() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(async {
-            let mut sleep = crate::sleep(Duration::from_micros(1_900));
-            assert!(pin!(&mut sleep).poll(&mut Context::from_waker(Waker::noop())).is_pending());
+            let _sleep = waiting();
             let mut step = TakeStep::new(timer().unwrap(), &Arc::new(Counter::new(BEGUN)));
             let watch = Watch::of(&Handle::current());
             assert_eq!(step.state(&watch), State::Ready);
@@ -278,8 +287,7 @@ mod tests {
     fn a_step_that_begins_is_not_that_of_an_earlier_thread() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(async {
-            let mut sleep = crate::sleep(Duration::from_micros(1_900));
-            assert!(pin!(&mut sleep).poll(&mut Context::from_waker(Waker::noop())).is_pending());
+            let _sleep = waiting();
             let (mut approach, timer) = (Approach::default(), timer().unwrap());
             approach.begin_step(timer.lease());
             let first = approach.step.clone();

@@ -67,7 +67,8 @@ fn an_orphaned_sleep_ignores_the_next_timers_resolution() {
     for _ in 0..3 {
         let (timer, driver) = Timer::builder().shards(SIZE).build_with_driver().unwrap();
         let mut nap = timer.sleep(ms(1));
-        assert!(poll(&mut nap).is_pending());
+        // On a slow machine it may be over already.
+        let _ = poll(&mut nap);
         drop((timer, driver));
         let coarse = Timer::builder().shards(SIZE).resolution(Duration::from_secs(1));
         let _next = coarse.build_with_driver().unwrap();
