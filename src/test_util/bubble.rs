@@ -354,6 +354,7 @@ impl Bubble {
         let output = unless_given_up(own, code(), given_up).await;
         // No clock has moved since the future ended, and from now on none will.
         let _still = watch.claim(Claim::Settle);
+        own.end();
         looks.thread().unpark();
         let _ = looks.join();
         let output = output

@@ -6,7 +6,7 @@ use std::process::Output;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use crate::common::{HOUR, current_thread, ms, must_end, panic_message};
+use crate::common::{HOUR, OnDrop, current_thread, ms, must_end, panic_message};
 use crate::kinds::{DAY, Kind, on_each};
 use hairspring::test_util::{self, Bubble, bubble};
 use hairspring::{Duration, interval, sleep};
@@ -58,16 +58,23 @@ fn a_bubble_without_patience_waits_for_steps_of_less_than_a_millisecond() {
 
 const LEFT: &str = "the bubble's future has ended, and left tasks behind\nwaiting: ";
 
+/// A bug that this crate had: the clock moved while the bubble's future was dropped, and the tasks ended.
 #[test]
 fn leaving_tasks_fails_and_names_their_timers() {
-    let line = line!() + 3;
-    let test = || async {
-        tokio::spawn(async {
-            sleep(HOUR).await;
+    let line = line!() + 4;
+    let test = || {
+        let mut leaves = Box::pin(async {
+            tokio::spawn(async {
+                sleep(HOUR).await;
+            });
+            tokio::spawn(tokio::time::sleep(HOUR));
+            sleep(ms(1)).await;
         });
-        // No time passes after the end, or this task would end too.
-        tokio::spawn(tokio::time::sleep(HOUR));
-        sleep(ms(1)).await;
+        let slow = OnDrop(|| thread::sleep(ms(10)));
+        future::poll_fn(move |cx| {
+            let _dropped_later = &slow;
+            leaves.as_mut().poll(cx)
+        })
     };
     let timer = format!("{}:{line}:", file!());
     each_fails(test, |message| {

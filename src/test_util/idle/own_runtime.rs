@@ -2,7 +2,7 @@
 //! and blocking work by the number of threads.
 //
 // Invariants
-// 1. The future runs from when it is woken until it waits again or has ended.
+// 1. The future runs from when it is woken until it waits again, or until its bubble has stopped the clock.
 // 2. A pool thread ends as soon as it has nothing to do, and work begins in spawn order. If our own work runs on the
 //    only thread, all earlier work has therefore ended.
 
@@ -82,8 +82,15 @@ impl OwnRuntime {
     pub(crate) fn poll<F: Future>(self: &Arc<Self>, future: Pin<&mut F>) -> Poll<F::Output> {
         let begins = self.begins.fetch_add(1, SeqCst) + 1;
         let polled = future.poll(&mut Context::from_waker(&Waker::from(self.clone())));
-        self.waits.store(if polled.is_pending() { begins } else { ENDED }, SeqCst);
+        if polled.is_pending() {
+            self.waits.store(begins, SeqCst);
+        }
         polled
+    }
+
+    /// The future has ended, and no clock moves any more.
+    pub(crate) fn end(&self) {
+        self.waits.store(ENDED, SeqCst);
     }
 
     /// A number that changes when the future runs; `None` while it does.
