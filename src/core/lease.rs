@@ -39,6 +39,9 @@ pub(crate) trait TimerHooks {
     /// A timer opens in memory that timers reuse.
     fn opens(_: TimerLease) {}
 
+    /// This crate will spawn the timer's driver on a runtime. Nothing can wait on it yet.
+    fn spawns_driver(_: runtime::Id, _: TimerLease) {}
+
     /// A timer is created on a runtime, before anything can wait on it, or its driver runs there.
     fn is_on(_: runtime::Id, _: TimerLease) {}
 }

@@ -34,7 +34,7 @@ use crate::clock::hooks::Hooks;
 use crate::clock::source;
 use crate::core::alarm::has_threads;
 use crate::core::driver::Driver;
-use crate::core::lease::{Owner, TimerLease};
+use crate::core::lease::{Owner, TimerHooks, TimerLease};
 use crate::core::settings::Settings;
 use crate::core::shard::ShardLease;
 use crate::util::error::Error;
@@ -257,6 +257,7 @@ fn owner_of(runtime: &Handle) -> Result<Arc<Owner>, Error> {
         }
         let settings = Settings::of(runtime);
         let timer = TimerLease::open(false, &settings);
+        Hooks::spawns_driver(id, timer);
         let driver = Driver::new(timer, settings.alarm);
         let owner = Owner::new(timer, true);
         let driver = list(timers, runtime, owner.clone(), driver);

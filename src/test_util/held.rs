@@ -2,7 +2,7 @@
 //!
 //! Registering with such a timer wakes nobody.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::task::Waker;
 
@@ -18,13 +18,37 @@ use crate::util::sync::atomic::Ordering::SeqCst;
 use crate::util::sync::{per_process, unpoisoned};
 use crate::wheel::{Tick, Ticks, Wheel};
 
+/// A timer, and the runtime on which this crate has spawned its driver.
+#[derive(Clone, Copy)]
+struct Opened {
+    timer: TimerLease,
+    runtime: Option<runtime::Id>,
+}
+
 per_process! {
-    fn all_turns() -> &'static Mutex<BTreeMap<BookingId, &'static Turns>> = |_| Mutex::default();
+    /// All timers, also such as have ended.
+    fn all_timers() -> &'static Mutex<BTreeMap<BookingId, Opened>> = |_| Mutex::default();
 }
 
 pub(super) fn opens(timer: TimerLease) {
     timer.leave_nothing_to_chance();
-    unpoisoned(all_turns().lock()).insert(timer.turns().id, timer.turns());
+    unpoisoned(all_timers().lock()).insert(timer.turns().id, Opened { timer, runtime: None });
+}
+
+pub(super) fn spawns_driver(runtime: runtime::Id, timer: TimerLease) {
+    let mut all = unpoisoned(all_timers().lock());
+    let opened = all.get_mut(&timer.turns().id).filter(|opened| opened.timer == timer);
+    opened.map(|opened| opened.runtime = Some(runtime));
+}
+
+fn timers(wanted: impl Fn(&Opened) -> bool) -> Vec<TimerLease> {
+    let all = unpoisoned(all_timers().lock());
+    all.values().filter(|opened| wanted(opened)).map(|opened| opened.timer).collect()
+}
+
+/// The timers whose drivers this crate has spawned on a runtime.
+pub(super) fn timers_on(runtime: runtime::Id) -> Vec<TimerLease> {
+    timers(|opened| opened.runtime == Some(runtime))
 }
 
 /// A runtime's timer, if it already has one. Held, because the runtime may end while one of our threads uses it.
@@ -35,16 +59,13 @@ pub(super) fn existing(runtime: runtime::Id) -> Option<TimerHold> {
 /// Wakes the drivers that may run on a runtime, to check their clocks. It skips the timers of other runtimes: waking
 /// those would change the order of tasks in other tests.
 pub(super) fn wake_drivers_on(runtime: &Handle) {
-    let elsewhere: HashSet<BookingId> = registry::timers()
+    let id = runtime.id();
+    let may_be_here = |turns: &Turns| turns.parker.lock().runtime.as_ref().is_none_or(|on| on.id() == id);
+    timers(|opened| opened.runtime.is_none_or(|on| on == id))
         .iter()
-        .filter(|(on, owner)| **on != runtime.id() && owner.timer().serves())
-        .map(|(_, owner)| owner.timer().turns().id)
-        .collect();
-    let may_be_here = |turns: &Turns| {
-        !elsewhere.contains(&turns.id) && turns.parker.lock().runtime.as_ref().is_none_or(|on| on.id() == runtime.id())
-    };
-    let all = unpoisoned(all_turns().lock()).clone();
-    all.values().filter(|turns| may_be_here(turns)).for_each(|turns| turns.wake_driver());
+        .map(|timer| timer.turns())
+        .filter(|turns| may_be_here(turns))
+        .for_each(|turns| turns.wake_driver());
 }
 
 impl Offset {

@@ -100,18 +100,16 @@ pub fn pause_with_grace(grace: Duration) {
         by_tokio::read_clock();
         return;
     }
-    // Before taking the lock: this is slow, and others read the time.
-    let (watch, owner) = (Watch::of(&Handle::current()), registry::owner());
+    // Before taking the lock: this is slow, and others read the time. No thread makes the runtime a timer meanwhile.
+    let (watch, _) = (Watch::of(&Handle::current()), registry::owner());
     let clock = ManualClock::with(watch.claims.clone());
     auto_advance::start(&clock, watch.clone(), grace);
     let mut time = watch.time_to_change();
     let was_paused = matches!(*time, Some(Time::Paused(_))) || instant::is_paused();
     if !was_paused {
-        // Its own timer follows first: a sleep that ends just before must not be early by what the clock then shows.
-        // Others follow when their drivers next turn.
-        if let Ok(owner) = owner {
-            clock.adopt(owner.timer());
-        }
+        // Its timers follow first: a sleep that ends just before must not be early by what the clock then shows. If a
+        // program runs the driver, its timer follows when that is polled.
+        held::timers_on(watch.runtime.id()).into_iter().for_each(|timer| clock.adopt(timer));
         clock.start_at(if let Some(Time::Runs(offset)) = *time { offset.now() } else { clock::tokios_now() });
         *time = Some(Time::Paused(clock));
     }
@@ -187,6 +185,10 @@ impl ClockHooks for Hooks {
 impl TimerHooks for Hooks {
     fn opens(timer: TimerLease) {
         held::opens(timer);
+    }
+
+    fn spawns_driver(runtime: runtime::Id, timer: TimerLease) {
+        held::spawns_driver(runtime, timer);
     }
 
     /// If the runtime's clock is paused, the timer follows it.
