@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use crate::common::{
-    HOUR, Wakes, YEAR, current_thread, inside, ms, multi_thread, must_end, on_wake, panic_message, paused, poll,
-    poll_with,
+    HOUR, Wakes, YEAR, both_flavours, current_thread, inside, ms, multi_thread, must_end, on_wake, panic_message,
+    paused, poll, poll_with,
 };
 use crate::kinds::{DAY, Kind, NANO, on_each};
 use hairspring::test_util::{ManualClock, settle};
@@ -250,4 +250,29 @@ fn aligned_ticks_on_a_given_timer_follow_its_clock() {
     clock.advance(HOUR);
     assert!(poll(&mut pin!(hours.tick())).is_ready());
     assert_eq!(hours.missed(), 0);
+}
+
+/// A bug that this crate had: such a timer fired by either clock.
+#[test]
+fn the_paused_clock_of_a_runtime_leaves_its_timers_alone() {
+    for runtime in both_flavours() {
+        must_end(move || {
+            runtime.block_on(async {
+                let clock = ManualClock::new();
+                let start = clock.now();
+                let installed = Timer::builder().clock(&clock).install().unwrap();
+                pause();
+                let (built, driver) = Timer::builder().clock(&clock).build_with_driver().unwrap();
+                drop(tokio::spawn(driver));
+                let naps = [installed, built].map(|timer| tokio::spawn(timer.sleep(HOUR)));
+                advance(2 * HOUR).await;
+                settle().await;
+                assert!(clock.now() == start && naps.iter().all(|nap| !nap.is_finished()));
+                clock.advance(HOUR);
+                for nap in naps {
+                    nap.await.unwrap();
+                }
+            });
+        });
+    }
 }
