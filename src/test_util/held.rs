@@ -37,8 +37,9 @@ pub(super) fn opens(timer: TimerLease) {
 
 pub(super) fn spawns_driver(runtime: runtime::Id, timer: TimerLease) {
     let mut all = unpoisoned(all_timers().lock());
-    let opened = all.get_mut(&timer.turns().id).filter(|opened| opened.timer == timer);
-    opened.map(|opened| opened.runtime = Some(runtime));
+    if let Some(opened) = all.get_mut(&timer.turns().id).filter(|opened| opened.timer == timer) {
+        opened.runtime = Some(runtime);
+    }
 }
 
 fn timers(wanted: impl Fn(&Opened) -> bool) -> Vec<TimerLease> {
@@ -60,12 +61,12 @@ pub(super) fn existing(runtime: runtime::Id) -> Option<TimerHold> {
 /// those would change the order of tasks in other tests.
 pub(super) fn wake_drivers_on(runtime: &Handle) {
     let id = runtime.id();
-    let may_be_here = |turns: &Turns| turns.parker.lock().runtime.as_ref().is_none_or(|on| on.id() == id);
-    timers(|opened| opened.runtime.is_none_or(|on| on == id))
-        .iter()
-        .map(|timer| timer.turns())
-        .filter(|turns| may_be_here(turns))
-        .for_each(|turns| turns.wake_driver());
+    for timer in timers(|opened| opened.runtime.is_none_or(|on| on == id)) {
+        let turns = timer.turns();
+        if turns.parker.lock().runtime.as_ref().is_none_or(|on| on.id() == id) {
+            turns.wake_driver();
+        }
+    }
 }
 
 impl Offset {

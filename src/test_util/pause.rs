@@ -109,7 +109,9 @@ pub fn pause_with_grace(grace: Duration) {
     if !was_paused {
         // Its timers follow first: a sleep that ends just before must not be early by what the clock then shows. If a
         // program runs the driver, its timer follows when that is polled.
-        held::timers_on(watch.runtime.id()).into_iter().for_each(|timer| clock.adopt(timer));
+        for timer in held::timers_on(watch.runtime.id()) {
+            clock.adopt(timer);
+        }
         clock.start_at(if let Some(Time::Runs(offset)) = *time { offset.now() } else { clock::tokios_now() });
         *time = Some(Time::Paused(clock));
     }
