@@ -1,11 +1,10 @@
 //! [`DeadlineMap`] beside its usual replacement: a mutex around tokio-util's `DelayQueue` and a `HashMap` to its keys.
 //!
 //! - `touch`: postpones the deadline of one of 10,000 or 1,000,000 keys, picked in no order;
-//! - `insert_remove`: inserts a new key and removes it, with 0, 10,000 or 1,000,000 others in the map;
-//! - `drain`: takes out expired entries; the figure is for one entry, without its insertion.
+//! - `insert_remove`: inserts a new key and removes it, with 0, 10,000 or 1,000,000 others in the map.
 //!
-//! The first two run on one thread, or on two at the same time; with two, the figure is the time per operation of one
-//! thread. A consumer waits on the runtime. Deadlines are ten minutes away, so it has nothing to do.
+//! Each runs on one thread, or on two at the same time; with two, the figure is the time per operation of one thread. A
+//! consumer waits on the runtime. Deadlines are ten minutes away, so it has nothing to do.
 //!
 //! Run `cargo bench -p micro --bench map` in `benches`. On a busy machine the two threads take turns.
 
@@ -23,21 +22,16 @@ use futures::Stream;
 use hairspring::{DeadlineMap, Expirations};
 use micro::{compare, is_test};
 use tokio::runtime::Runtime;
-use tokio::task;
 use tokio_util::time::{DelayQueue, delay_queue};
 
 const AWAY: Duration = Duration::from_mins(10);
-
-/// How many entries `drain` takes out, and over how many milliseconds they are due.
-const BATCH: u64 = 20_000;
-const SPREAD: u64 = 20;
 
 /// The operations of both contenders. A value is a handle.
 trait Map: Clone + Send + Sync + 'static {
     type Consumer: Send + 'static;
 
     fn create() -> (Self, Self::Consumer);
-    fn put(&self, key: u64, duration: Duration);
+    fn put(&self, key: u64);
     fn postpone(&self, key: u64) -> bool;
     fn take(&self, key: u64) -> bool;
     fn poll(consumer: &mut Self::Consumer, cx: &mut Context<'_>) -> Poll<Option<(u64, u64)>>;
@@ -50,8 +44,8 @@ impl Map for DeadlineMap<u64, u64> {
         DeadlineMap::new()
     }
 
-    fn put(&self, key: u64, duration: Duration) {
-        self.insert(key, key, duration);
+    fn put(&self, key: u64) {
+        self.insert(key, key, AWAY);
     }
 
     fn postpone(&self, key: u64) -> bool {
@@ -83,9 +77,9 @@ impl Map for Locked {
         (Arc::clone(&queue), queue)
     }
 
-    fn put(&self, key: u64, duration: Duration) {
+    fn put(&self, key: u64) {
         let Queue { keys, queue } = &mut *self.lock().unwrap();
-        if let Some(replaced) = keys.insert(key, queue.insert((key, key), duration)) {
+        if let Some(replaced) = keys.insert(key, queue.insert((key, key), AWAY)) {
             queue.remove(&replaced);
         }
     }
@@ -117,17 +111,16 @@ fn main() {
         for threads in [1, 2] {
             if size > 0 {
                 let row = format!("touch/{size}/{threads}_threads");
-                bench(&row, 1, |n| ours.touch(threads, n), |n| theirs.touch(threads, n));
+                bench(&row, |n| ours.touch(threads, n), |n| theirs.touch(threads, n));
             }
             let row = format!("insert_remove/{size}/{threads}_threads");
-            bench(&row, 1, |n| ours.insert_remove(threads, n), |n| theirs.insert_remove(threads, n));
+            bench(&row, |n| ours.insert_remove(threads, n), |n| theirs.insert_remove(threads, n));
         }
     }
-    bench("drain", BATCH, drain::<DeadlineMap<_, _>>, drain::<Locked>);
 }
 
-fn bench(row: &str, operations: u64, mut ours: impl FnMut(u64) -> Duration, mut theirs: impl FnMut(u64) -> Duration) {
-    compare(row, operations, &mut [("DeadlineMap", &mut ours), ("Mutex<DelayQueue>", &mut theirs)]);
+fn bench(row: &str, mut ours: impl FnMut(u64) -> Duration, mut theirs: impl FnMut(u64) -> Duration) {
+    compare(row, 1, &mut [("DeadlineMap", &mut ours), ("Mutex<DelayQueue>", &mut theirs)]);
 }
 
 /// A map with entries, and a consumer that waits.
@@ -144,7 +137,7 @@ impl<M: Map> Filled<M> {
         let runtime = micro::runtime(1);
         let entered = runtime.enter();
         let (map, mut consumer) = M::create();
-        (0..size).for_each(|key| map.put(key, AWAY));
+        (0..size).for_each(|key| map.put(key));
         runtime.spawn(poll_fn(move |cx| M::poll(&mut consumer, cx)));
         drop(entered);
         Filled { runtime, map, size, done: AtomicU64::new(0) }
@@ -158,7 +151,7 @@ impl<M: Map> Filled<M> {
         self.on_threads(threads, iters, |map, key, thread| {
             // A new key that no other thread has.
             let key = self.size + 2 * (key >> 32) + thread;
-            map.put(key, AWAY);
+            map.put(key);
             assert!(map.take(black_box(key)));
         })
     }
@@ -191,22 +184,4 @@ fn mixed(i: u64) -> u64 {
     let mixed = (i ^ (i >> 31)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     mixed ^ (mixed >> 31)
-}
-
-fn drain<M: Map>(iters: u64) -> Duration {
-    let runtime = micro::runtime(1);
-    (0..iters).map(|_| runtime.block_on(task::unconstrained(drain_batch::<M>()))).sum()
-}
-
-async fn drain_batch<M: Map>() -> Duration {
-    let (map, mut consumer) = M::create();
-    for key in 0..BATCH {
-        map.put(key, Duration::from_millis(1 + mixed(key) % SPREAD));
-    }
-    tokio::time::sleep(Duration::from_millis(2 * SPREAD)).await;
-    let start = Instant::now();
-    for _ in 0..BATCH {
-        poll_fn(|cx| M::poll(&mut consumer, cx)).await.expect("there are more");
-    }
-    start.elapsed()
 }

@@ -1,10 +1,10 @@
-//! Memory taken by maps, queues and wheels, measured at the allocator. A program must be able to afford one per peer.
+//! Memory taken by maps, queues, wheels and timers, measured at the allocator. A program must be able to afford one per peer.
 
 use std::alloc::System;
 
 use crate::alone;
 use hairspring::wheel::{Tick, Wheel};
-use hairspring::{DeadlineMap, DelayQueue, Duration, Expirations};
+use hairspring::{DeadlineMap, DelayQueue, Duration, Expirations, Timer};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
 #[global_allocator]
@@ -102,5 +102,16 @@ fn small_collections_take_little_memory() {
 
         let (_queue, empty) = bytes(DelayQueue::<u64>::new);
         assert!(empty <= 7_424, "an empty queue takes {empty} bytes");
+    });
+}
+
+/// A bug that this crate had: timers with different numbers of shards leaked their memory.
+#[test]
+fn timers_of_all_sizes_share_their_memory() {
+    alone(|| {
+        let build = |shards| drop(Timer::builder().shards(shards).build_with_driver().unwrap());
+        let ((), kept) = bytes(|| (1..300).for_each(build));
+        // One timer of each size would take 500 MB, and 1024 shards take 12 MB.
+        assert!(kept < 25_000_000, "{kept} bytes");
     });
 }

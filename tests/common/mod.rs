@@ -91,6 +91,13 @@ pub(crate) fn must_end<T: Send + 'static>(test: impl FnOnce() -> T + Send + 'sta
     thread.join().unwrap_or_else(|payload| std::panic::resume_unwind(payload))
 }
 
+/// Runs `test` on a runtime of each flavour, and fails if it hangs.
+pub(crate) fn on_both_flavours<F: Future<Output = ()> + 'static>(test: fn() -> F) {
+    for runtime in both_flavours() {
+        must_end(move || runtime.block_on(test()));
+    }
+}
+
 /// Runs `test` on a paused runtime of each flavour.
 #[cfg(feature = "test-util")]
 pub(crate) fn in_virtual_time<F: Future<Output = ()> + Send + 'static>(test: fn() -> F) {
@@ -113,7 +120,7 @@ pub(crate) fn rounds(most: u32) -> impl Iterator<Item = u32> {
 pub(crate) fn panic_message<T>(code: impl FnOnce() -> T) -> String {
     match catch_unwind(AssertUnwindSafe(code)) {
         Ok(_) => panic!("this did not panic"),
-        Err(payload) => message(payload.as_ref()),
+        Err(payload) => panic_message_of(&*payload),
     }
 }
 
@@ -138,7 +145,7 @@ pub(crate) fn panicked<T>(code: impl FnOnce() -> T) -> (String, String, u32) {
     (message, file, line)
 }
 
-fn message(payload: &(dyn Any + Send)) -> String {
+pub(crate) fn panic_message_of(payload: &(dyn Any + Send)) -> String {
     let owned = payload.downcast_ref::<String>().cloned();
     owned.or_else(|| payload.downcast_ref::<&str>().map(|&text| text.to_owned())).unwrap_or_default()
 }
@@ -234,15 +241,14 @@ impl<F: FnMut()> Drop for OnDrop<F> {
     }
 }
 
-/// Runs `round` with the seeds from 0 to `rounds`. `HAIRSPRING_ROUNDS` replaces the number, and `HAIRSPRING_SEED` runs
-/// only that seed. A round that panics prints its seed.
+/// Runs `round` with the seeds from 0 to `rounds`. `HAIRSPRING_ROUNDS` replaces the number, and `HAIRSPRING_SEED` the
+/// first seed; without the number, it runs only that seed. A round that panics prints its seed.
 pub(crate) fn for_seeds(rounds: u64, mut round: impl FnMut(u64)) {
     let number = |name| std::env::var(name).ok().map(|value| value.parse().expect("a whole number"));
-    let seeds = match number("HAIRSPRING_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..number("HAIRSPRING_ROUNDS").unwrap_or(rounds),
-    };
-    for seed in seeds {
+    let first = number("HAIRSPRING_SEED");
+    let rounds = number("HAIRSPRING_ROUNDS").unwrap_or(if first.is_some() { 1 } else { rounds });
+    let first = first.unwrap_or(0);
+    for seed in first..first.saturating_add(rounds) {
         let _named = OnDrop(|| {
             if thread::panicking() {
                 eprintln!("HAIRSPRING_SEED={seed} runs the failing round again");

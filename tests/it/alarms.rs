@@ -121,10 +121,9 @@ fn sleeps_fire_on_a_paused_clock_without_enable_time() {
 /// Bugs that this crate had: a driver that waited on another alarm than tokio's did not notice the pause.
 #[cfg(feature = "test-util")]
 mod paused_in_mid_run {
-    use std::sync::{Mutex, mpsc};
-
     use super::*;
-    use crate::common::{Wakes, on_wake, paused, poll_with, settle};
+    use crate::common::{Wakes, poll_with, settle};
+    use crate::wakers::blocking;
     use hairspring::test_util::ManualClock;
 
     #[test]
@@ -163,13 +162,7 @@ mod paused_in_mid_run {
     fn a_driver_follows_after_a_helper_threads_turn() {
         must_end(|| {
             current_thread().block_on(async {
-                let (entered, is_in) = mpsc::channel();
-                let (go, gone) = mpsc::channel::<()>();
-                let ends = Mutex::new((entered, gone));
-                let gate = on_wake(move || {
-                    let ends = ends.lock().unwrap();
-                    let _ = (ends.0.send(()), ends.1.recv());
-                });
+                let (is_in, gate, go) = blocking();
                 let mut gated = sleep(HOUR);
                 assert!(poll_with(&mut gated, &gate).is_pending());
                 gated.reset_at(Instant::now() + ms(2));
@@ -188,19 +181,17 @@ mod paused_in_mid_run {
     }
 
     /// A bug that this crate had: such a timer also fired sleeps that were due on the runtime's clock.
-    #[test]
-    fn an_installed_timer_follows_only_its_manual_clock() {
-        paused().block_on(async {
-            let clock = ManualClock::new();
-            let timer = Timer::builder().clock(&clock).install().unwrap();
-            let (woken, waker) = Wakes::new();
-            let mut nap = timer.sleep(HOUR);
-            assert!(poll_with(&mut nap, &waker).is_pending());
-            hairspring::advance(2 * HOUR).await;
-            assert!(poll_with(&mut nap, &waker).is_pending() && woken.count() == 0, "an hour early on its clock");
-            clock.advance(HOUR);
-            assert!(poll(&mut nap).is_ready());
-        });
+    #[tokio::test(start_paused = true)]
+    async fn an_installed_timer_follows_only_its_manual_clock() {
+        let clock = ManualClock::new();
+        let timer = Timer::builder().clock(&clock).install().unwrap();
+        let (woken, waker) = Wakes::new();
+        let mut nap = timer.sleep(HOUR);
+        assert!(poll_with(&mut nap, &waker).is_pending());
+        hairspring::advance(2 * HOUR).await;
+        assert!(poll_with(&mut nap, &waker).is_pending() && woken.count() == 0, "an hour early on its clock");
+        clock.advance(HOUR);
+        assert!(poll(&mut nap).is_ready());
     }
 }
 

@@ -55,31 +55,6 @@ async fn late_tasks_are_handled_as_each_behaviour_says() {
 }
 
 /// A bug that this crate had: the rounding of the timer counted as lateness, so 100 periods with `Delay` took 128.
-#[test]
-fn what_the_timer_rounds_is_not_late() {
-    const PERIOD: Duration = Duration::from_millis(1_010);
-    for resolution in [4, 16, 100, 1_000].map(ms) {
-        paused().block_on(async {
-            let timer = Timer::builder().resolution(resolution).install().unwrap();
-            macro_rules! keeps_its_period {
-                ($ticks:expr) => {
-                    let (mut ticks, start) = ($ticks, Instant::now());
-                    ticks.set_missed_tick_behavior(Delay);
-                    for n in 0..=100 {
-                        let _ = ticks.tick().await;
-                        assert_eq!(ticks.missed(), 0);
-                        let late = start.elapsed() - n * PERIOD;
-                        assert!(late < resolution + ms(1), "{late:?} of {resolution:?} after {n} periods");
-                    }
-                };
-            }
-            keeps_its_period!(timer.interval(PERIOD));
-            keeps_its_period!(interval(PERIOD));
-            keeps_its_period!(boot::interval(PERIOD));
-        });
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_tick_is_late_after_5_ms_and_all_that_its_timer_may_delay_it() {
     for (resolution, coalesce) in
@@ -87,15 +62,22 @@ async fn a_tick_is_late_after_5_ms_and_all_that_its_timer_may_delay_it() {
     {
         let timer = Timer::builder().resolution(resolution).coalesce(coalesce).build().unwrap();
         let (most, period) = ((resolution + coalesce).max(ms(5)), ms(100_000));
-        for late in [most, most + Duration::from_nanos(1)] {
-            let start = Instant::now();
-            let mut ticks = with(Delay, timer.interval_at(start + period, period));
-            assert!(poll_tick(&mut ticks).is_pending());
-            tokio::time::advance(period + late).await;
-            assert_eq!(poll_tick(&mut ticks), Poll::Ready(start + period));
-            let next = if late > most { start + 2 * period + late } else { start + 2 * period };
-            assert_eq!(ticks.tick().await, next, "{late:?} late, {resolution:?}, {coalesce:?}");
+        macro_rules! is_late_after_most {
+            ($now:expr, $interval_at:expr) => {
+                for late in [most, most + Duration::from_nanos(1)] {
+                    let start = $now;
+                    let mut ticks = $interval_at(start + period, period).with_timer(&timer);
+                    ticks.set_missed_tick_behavior(Delay);
+                    assert!(ticks.tick().now_or_never().is_none());
+                    tokio::time::advance(period + late).await;
+                    assert_eq!(ticks.tick().now_or_never(), Some(start + period));
+                    let next = if late > most { start + 2 * period + late } else { start + 2 * period };
+                    assert_eq!(ticks.tick().await, next, "{late:?} late, {resolution:?}, {coalesce:?}");
+                }
+            };
         }
+        is_late_after_most!(Instant::now(), interval_at);
+        is_late_after_most!(boot::Instant::now(), boot::interval_at);
     }
 }
 

@@ -1,4 +1,4 @@
-//! The longest durations and the latest instants: nothing panics, wraps or ends early. The module of sleeps tests theirs.
+//! The longest durations and the latest instants: nothing panics, wraps or ends early.
 
 use std::future::pending;
 
@@ -7,8 +7,8 @@ use futures::{FutureExt as _, StreamExt as _, stream};
 use hairspring::MissedTickBehavior::{Burst, Delay, Skip};
 use hairspring::io::TimeoutStream;
 use hairspring::{
-    Deadline, DeadlineMap, DelayQueue, Duration, Instant, StreamExt, Timer, interval, interval_at, sleep, timeout,
-    timeout_at,
+    Deadline, DeadlineMap, DelayQueue, Duration, Instant, StreamExt, Timer, interval, interval_at, sleep, sleep_until,
+    timeout, timeout_at,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 
@@ -17,7 +17,7 @@ macro_rules! futures {
     ($($future:expr),* $(,)?) => { vec![$((stringify!($future), $future.map(|_| ()).boxed_local())),*] };
 }
 
-/// tokio 5183, 2667, 4495, 6634: `Duration::MAX` panicked.
+/// tokio 5183, 2667, 4495, 6634: `Duration::MAX` panicked. netty 7760: the largest delay fired immediately.
 #[tokio::test(start_paused = true)]
 async fn no_future_with_the_longest_limit_ends() {
     for long in longest().into_iter().chain([Duration::from_nanos(u64::MAX), Duration::from_secs(1 << 40)]) {
@@ -34,7 +34,16 @@ async fn no_future_with_the_longest_limit_ends() {
                 .with_deadline(far),
         );
         assert_eq!(connection().with_read_timeout(long).read_timeout(), Some(long));
+        let [mut unpolled, mut waiting] = [sleep(ms(1)), sleep(ms(1))];
+        unpolled.reset_at(far);
+        assert!(poll(&mut waiting).is_pending());
+        waiting.reset_at(far);
+        assert!([&unpolled, &waiting, &sleep(long)].iter().all(|sleep| sleep.deadline() > Instant::now() + 100 * YEAR));
         let mut all = futures![
+            sleep(long),
+            sleep_until(far),
+            unpolled,
+            waiting,
             timeout(long, pending::<()>()),
             timeout_at(far, pending::<()>()),
             Timer::current().try_timeout(long, pending::<()>()),
@@ -92,8 +101,12 @@ async fn no_future_with_the_longest_limit_ends() {
             for (name, future) in &mut all {
                 assert!(poll(future).is_pending(), "{name} ended, with {long:?}");
             }
-            sleep(YEAR).await;
+            sleep(35 * YEAR).await;
         }
+        let mut reset = sleep(long);
+        assert!(poll(&mut reset).is_pending());
+        reset.reset_at(Instant::now());
+        assert!(poll(&mut reset).is_ready(), "after a reset from the end of time to now");
         assert!(Deadline::at(far).remaining() > 100 * YEAR && !Deadline::after(long).has_passed());
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::task::Poll;
 use std::thread;
 
-use crate::common::{HOUR, Random, both_flavours, current_thread, ms, multi_thread, must_end, poll, settle};
+use crate::common::{HOUR, Random, current_thread, ms, multi_thread, must_end, on_both_flavours, poll, settle};
 use hairspring::error::Error;
 use hairspring::timer::Driver;
 use hairspring::{Duration, Instant, Timer, TrySleep};
@@ -72,23 +72,21 @@ async fn snapshots_are_equal_while_nothing_changes() {
     assert_ne!(later, timer.metrics());
 }
 
-#[test]
-fn lateness_is_the_time_from_deadline_to_turn() {
-    crate::common::paused().block_on(async {
-        let timer = Timer::builder().build().unwrap();
-        let mut sleeps: Vec<_> = (0..10).map(|_| timer.sleep(ms(10))).collect();
-        assert!(sleeps.iter_mut().all(|sleep| poll(sleep).is_pending()));
-        // The driver waits until then, but the clock jumps further.
-        tokio::task::yield_now().await;
-        tokio::time::advance(ms(30)).await;
-        assert!(sleeps.iter_mut().all(|sleep| poll(sleep).is_ready()));
-        let metrics = timer.metrics();
-        let lateness = metrics.lateness();
-        assert_eq!((lateness.count(), metrics.fired(), lateness.max()), (10, 10, ms(20)));
-        for share in [0.0, 0.1, 0.5, 0.99, 1.0] {
-            assert_eq!(lateness.quantile(share), ms(20), "{share}: {lateness:?}");
-        }
-    });
+#[tokio::test(start_paused = true)]
+async fn lateness_is_the_time_from_deadline_to_turn() {
+    let timer = Timer::builder().build().unwrap();
+    let mut sleeps: Vec<_> = (0..10).map(|_| timer.sleep(ms(10))).collect();
+    assert!(sleeps.iter_mut().all(|sleep| poll(sleep).is_pending()));
+    // The driver waits until then, but the clock jumps further.
+    tokio::task::yield_now().await;
+    tokio::time::advance(ms(30)).await;
+    assert!(sleeps.iter_mut().all(|sleep| poll(sleep).is_ready()));
+    let metrics = timer.metrics();
+    let lateness = metrics.lateness();
+    assert_eq!((lateness.count(), metrics.fired(), lateness.max()), (10, 10, ms(20)));
+    for share in [0.0, 0.1, 0.5, 0.99, 1.0] {
+        assert_eq!(lateness.quantile(share), ms(20), "{share}: {lateness:?}");
+    }
 }
 
 #[test]
@@ -160,14 +158,12 @@ fn a_timer_has_any_name_or_none() {
         timer.shutdown();
         assert_eq!(timer.name(), Some(name), "as long as there is a handle");
     }
-    for runtime in both_flavours() {
-        runtime.block_on(async {
-            assert_eq!(Timer::current().name(), None);
-            Timer::builder().name("default").install().unwrap();
-            hairspring::sleep(ms(1)).await;
-            assert_eq!(Timer::current().name(), Some("default"));
-        });
-    }
+    on_both_flavours(|| async {
+        assert_eq!(Timer::current().name(), None);
+        Timer::builder().name("default").install().unwrap();
+        hairspring::sleep(ms(1)).await;
+        assert_eq!(Timer::current().name(), Some("default"));
+    });
 }
 
 /// A timer with room for one sleep, and that sleep.

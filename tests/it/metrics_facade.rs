@@ -13,7 +13,7 @@ use hairspring::{DeadlineMap, DelayQueue, Timer, advance};
 use metrics::Unit;
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 
-/// The values that were reported under each name since the last snapshot.
+/// The values that were reported under each name.
 type Reported = HashMap<String, DebugValue>;
 
 /// Runs `code` with a new recorder, and passes it that recorder's snapshots.
@@ -23,21 +23,19 @@ fn recorded<T>(code: impl FnOnce(&Snapshotter) -> T) -> T {
     metrics::with_local_recorder(&recorder, || code(&snapshotter))
 }
 
-/// The values that the timer with the given name reported.
-fn reported(recorder: &Snapshotter, timer: &str) -> Reported {
-    reported_of(recorder, &[("name", timer)])
+/// What each timer, map and queue has reported since the last snapshot, by its labels.
+fn all_reported(recorder: &Snapshotter) -> HashMap<String, Reported> {
+    let mut all: HashMap<String, Reported> = HashMap::new();
+    for (key, _, _, value) in recorder.snapshot().into_vec() {
+        let labels: Vec<_> = key.key().labels().map(|label| format!("{}={}", label.key(), label.value())).collect();
+        all.entry(labels.join(" ")).or_default().insert(key.key().name().to_owned(), value);
+    }
+    all
 }
 
-/// The values that were reported with the given labels.
-fn reported_of(recorder: &Snapshotter, given: &[(&str, &str)]) -> Reported {
-    let mut reported = Reported::new();
-    for (key, _, _, value) in recorder.snapshot().into_vec() {
-        let labels: Vec<_> = key.key().labels().map(|label| (label.key(), label.value())).collect();
-        if labels == given {
-            reported.insert(key.key().name().to_owned(), value);
-        }
-    }
-    reported
+/// What the timer with the given name reported.
+fn reported(recorder: &Snapshotter, timer: &str) -> Reported {
+    all_reported(recorder).remove(&format!("name={timer}")).unwrap_or_default()
 }
 
 fn count(reported: &Reported, name: &str) -> u64 {
@@ -193,20 +191,10 @@ fn periodic_reports_end_with_the_timer() {
     });
 }
 
-/// For each map and queue, the counters reported since the last snapshot, and the number of entries.
-fn entries(recorder: &Snapshotter) -> HashMap<String, ([u64; 3], f64)> {
-    let mut all: HashMap<String, Reported> = HashMap::new();
-    for (key, _, _, value) in recorder.snapshot().into_vec() {
-        let labels: Vec<_> = key.key().labels().map(|label| (label.key(), label.value())).collect();
-        if let [("name", name), ("kind", kind)] = labels[..] {
-            all.entry(format!("{kind} {name}")).or_default().insert(key.key().name().to_owned(), value);
-        }
-    }
-    let counts = |reported: &Reported| {
-        let names = ["inserted", "expired", "removed"].map(|name| format!("hairspring_entries_{name}_total"));
-        (names.map(|name| count(reported, &name)), gauge(reported, "hairspring_entries_pending"))
-    };
-    all.iter().map(|(of, reported)| (of.clone(), counts(reported))).collect()
+/// The counters of a map or queue, and its number of entries.
+fn entries(reported: &Reported) -> ([u64; 3], f64) {
+    let names = ["inserted", "expired", "removed"].map(|name| format!("hairspring_entries_{name}_total"));
+    (names.map(|name| count(reported, &name)), gauge(reported, "hairspring_entries_pending"))
 }
 
 #[test]
@@ -218,7 +206,7 @@ fn a_queue_reports_when_polled_drained_or_cleared() {
             let mut reporter = queue.reporter("retries");
             let mut counts = || {
                 reporter.publish();
-                entries(recorder)["queue retries"]
+                entries(&all_reported(recorder)["name=retries kind=queue"])
             };
             assert_eq!(counts(), ([1, 0, 0], 1.0), "reported before any poll");
             for number in 1..10 {
@@ -258,7 +246,8 @@ fn the_last_report_is_complete() {
             drop((expirations, timer));
             advance(Duration::from_secs(10)).await;
             settle().await;
-            assert_eq!(entries(recorder)["map both"], ([11, 1, 0], 10.0), "the map still works without its stream");
+            let reported = &all_reported(recorder)["name=both kind=map"];
+            assert_eq!(entries(reported), ([11, 1, 0], 10.0), "the map still works without its stream");
             map.remove(&0);
             drop((map, queue));
             assert_eq!(Arc::strong_count(&value), 1, "a reporter keeps no entry alive");
@@ -266,8 +255,9 @@ fn the_last_report_is_complete() {
             advance(Duration::from_secs(10)).await;
             of_map.await.unwrap();
             of_queue.await.unwrap();
-            let last = entries(recorder);
-            assert_eq!((last["map both"], last["queue both"]), (([11, 1, 10], 0.0), ([10, 0, 10], 0.0)));
+            let last = all_reported(recorder);
+            let last = ["map", "queue"].map(|kind| entries(&last[&format!("name=both kind={kind}")]));
+            assert_eq!(last, [([11, 1, 10], 0.0), ([10, 0, 10], 0.0)]);
         });
     });
 }
@@ -288,9 +278,9 @@ fn refusals_and_capacities_are_reported() {
         let (map, _expirations) = DeadlineMap::builder().capacity(2).build().unwrap();
         assert_eq!((0..7).filter(|key| map.try_insert(*key, (), HOUR).is_err()).count(), 5);
         map.reporter("full").publish();
-        let full = reported_of(recorder, &[("name", "full"), ("kind", "map")]);
-        let refused = count(&full, "hairspring_entries_refused_total");
-        assert_eq!((refused, gauge(&full, "hairspring_entries_capacity")), (5, 2.0));
+        let full = &all_reported(recorder)["name=full kind=map"];
+        let refused = count(full, "hairspring_entries_refused_total");
+        assert_eq!((refused, gauge(full, "hairspring_entries_capacity")), (5, 2.0));
 
         timer_by_hand().1.reporter("unlimited").publish();
         DeadlineMap::<u8, u8>::new().0.reporter("unlimited").publish();

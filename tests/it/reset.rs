@@ -9,7 +9,8 @@ use crate::common::{
 };
 use hairspring::{Instant, Timer, boot, sleep, wall};
 
-/// tokio 2290: a reset into the past did not wake the task. Here another thread resets while the runtime sleeps.
+/// tokio 2290: a reset into the past did not wake the task. go 47329, 47762: a reset to an earlier deadline was ignored.
+/// Here another thread resets while the runtime sleeps.
 #[test]
 fn a_reset_wakes_without_another_poll() {
     for ahead in [None, Some(ms(1))] {
@@ -62,36 +63,6 @@ fn a_reset_elsewhere_leaves_the_sleep_in_its_runtime() {
     }
 }
 
-/// go 47329, 47762: a reset to an earlier deadline was ignored.
-#[test]
-fn every_sleep_fires_after_a_storm_of_resets() {
-    must_end(|| {
-        multi_thread(3).block_on(async {
-            let tasks = (0..64).map(|seed| {
-                tokio::spawn(async move {
-                    let mut random = Random::new(seed);
-                    let mut sleep = sleep(HOUR);
-                    for _ in 0..10 {
-                        for _ in 0..20 {
-                            let after = random.pick(&[HOUR, ms(2)]);
-                            sleep.reset_at(Instant::now() + random.duration(after));
-                            if random.below(3) == 0 {
-                                let _ = futures::poll!(&mut sleep);
-                            }
-                        }
-                        let deadline = Instant::now() + random.duration(ms(2));
-                        sleep.reset_at(deadline);
-                        (&mut sleep).await;
-                        assert!(Instant::now() >= deadline);
-                    }
-                })
-            });
-            for task in tasks.collect::<Vec<_>>() {
-                task.await.unwrap();
-            }
-        });
-    });
-}
 #[derive(Debug, Clone, Copy)]
 enum Step {
     Poll,

@@ -103,10 +103,10 @@ mod by_hand {
 
     use futures::StreamExt;
     use hairspring::test_util::ManualClock;
-    use hairspring::{DeadlineMap, DelayQueue, Sleep, boot, wall};
+    use hairspring::{DeadlineMap, DelayQueue, boot, wall};
 
     use super::*;
-    use crate::common::{Wakes, in_virtual_time, poll_with};
+    use crate::common::{Wakes, in_virtual_time};
 
     const NANO: Duration = Duration::from_nanos(1);
     const RESOLUTIONS: [Duration; 4] =
@@ -127,47 +127,6 @@ mod by_hand {
     fn round_up(origin: Instant, later: Instant, length: Duration) -> Instant {
         let lengths = (later - origin).as_nanos().div_ceil(length.as_nanos());
         origin + length * u32::try_from(lengths).unwrap()
-    }
-
-    #[test]
-    fn every_sleep_ends_at_a_multiple() {
-        for resolution in RESOLUTIONS {
-            let (clock, timer) = timer_at_a_multiple(resolution);
-            let origin = clock.now();
-            let almost = resolution.saturating_sub(NANO);
-            for after_a_multiple in [Duration::ZERO, NANO, resolution / 3, almost] {
-                for (ago, ahead) in [(HOUR, 0), (almost, 0), (NANO, 0), (NANO, 1), (NANO, 2), (NANO, 1_001)]
-                    .map(|(ago, nanos)| (ago, Duration::from_nanos(nanos)))
-                    .into_iter()
-                    .chain([(NANO, resolution), (Duration::ZERO, resolution), (Duration::ZERO, resolution + NANO)])
-                {
-                    clock.advance(after_a_multiple);
-                    let now = clock.now();
-                    let deadline = now - ago + ahead;
-                    let end = round_up(origin, deadline, resolution);
-                    let case =
-                        format!("{deadline:?} at {now:?}, {after_a_multiple:?} after a multiple of {resolution:?}");
-                    let is_due = end <= now;
-                    let (woken, waker) = Wakes::new();
-                    let mut naps = [timer.sleep_until(deadline), timer.sleep(HOUR), timer.sleep(HOUR)];
-                    assert!(poll_with(&mut naps[1], &waker).is_pending());
-                    naps[1..].iter_mut().for_each(|nap| nap.reset_at(deadline));
-                    assert!(naps[1..].iter().all(|nap| nap.is_elapsed() == is_due), "{case}");
-                    assert_eq!(woken.count(), usize::from(is_due), "{case}");
-                    assert!(naps.iter_mut().all(|nap| poll_with(nap, &waker).is_ready() == is_due), "{case}");
-                    if !is_due {
-                        clock.advance((end - NANO) - now);
-                        assert!(naps.iter_mut().all(|nap| poll_with(nap, &waker).is_pending()), "{case}");
-                        assert!(naps.iter().all(|nap| !nap.is_elapsed()), "{case}");
-                        assert_eq!(timer.metrics().next_deadline(), Some(end), "{case}");
-                        clock.advance(NANO);
-                        assert!(woken.count() == 3 && naps.iter().all(Sleep::is_elapsed), "{case}");
-                        assert!(naps.iter_mut().all(|nap| poll(nap).is_ready()), "{case}");
-                    }
-                    clock.advance(round_up(origin, clock.now(), resolution) + resolution - clock.now());
-                }
-            }
-        }
     }
 
     /// Nothing spins: each wake-up is for an entry that is due.

@@ -8,8 +8,8 @@ use std::task::Poll;
 use std::thread;
 
 use crate::common::{
-    HOUR, OnDrop, Random, Wakes, both_flavours, current_thread, inside, ms, multi_thread, must_end, on_wake, poll,
-    poll_with, rounds,
+    HOUR, OnDrop, Random, Wakes, both_flavours, current_thread, inside, ms, multi_thread, must_end, on_both_flavours,
+    on_wake, poll, poll_with, rounds,
 };
 use futures::executor::block_on;
 use futures::{FutureExt, StreamExt};
@@ -159,55 +159,47 @@ fn a_driver_ends_whenever_it_is_shut_down() {
 
 #[test]
 fn a_driver_ends_without_handles_and_pending_sleeps() {
-    for runtime in both_flavours() {
-        must_end(move || {
-            runtime.block_on(async {
-                let (timer, driver) = Timer::builder().build_with_driver().unwrap();
-                let mut driver = tokio::spawn(driver);
-                let (mut waits, mut unpolled) = (timer.try_sleep(HOUR), timer.try_sleep(HOUR));
-                let (woken, waker) = Wakes::new();
-                assert!(poll_with(&mut waits, &waker).is_pending());
-                let other = timer.clone();
-                drop(timer);
-                other.sleep(ms(2)).await;
-                assert!((&mut driver).now_or_never().is_none(), "a handle is left");
-                drop(other);
-                unpolled.reset_at(Instant::now() + ms(2));
-                assert_eq!((&mut unpolled).await, Ok(()), "an unpolled sleep works without a handle");
-                drop(unpolled);
-                assert!((&mut driver).now_or_never().is_none() && woken.count() == 0, "a sleep still waits");
-                for _ in 0..2 {
-                    waits.reset_at(Instant::now() + ms(2));
-                    assert_eq!((&mut waits).await, Ok(()), "a sleep can be reset and awaited again");
-                }
-                assert!((&mut driver).now_or_never().is_none());
-                drop(waits);
-                driver.await.unwrap();
-            });
-        });
-    }
+    on_both_flavours(|| async {
+        let (timer, driver) = Timer::builder().build_with_driver().unwrap();
+        let mut driver = tokio::spawn(driver);
+        let (mut waits, mut unpolled) = (timer.try_sleep(HOUR), timer.try_sleep(HOUR));
+        let (woken, waker) = Wakes::new();
+        assert!(poll_with(&mut waits, &waker).is_pending());
+        let other = timer.clone();
+        drop(timer);
+        other.sleep(ms(2)).await;
+        assert!((&mut driver).now_or_never().is_none(), "a handle is left");
+        drop(other);
+        unpolled.reset_at(Instant::now() + ms(2));
+        assert_eq!((&mut unpolled).await, Ok(()), "an unpolled sleep works without a handle");
+        drop(unpolled);
+        assert!((&mut driver).now_or_never().is_none() && woken.count() == 0, "a sleep still waits");
+        for _ in 0..2 {
+            waits.reset_at(Instant::now() + ms(2));
+            assert_eq!((&mut waits).await, Ok(()), "a sleep can be reset and awaited again");
+        }
+        assert!((&mut driver).now_or_never().is_none());
+        drop(waits);
+        driver.await.unwrap();
+    });
 }
 
 #[test]
 fn futures_queues_and_maps_keep_their_timer() {
-    for runtime in both_flavours() {
-        must_end(move || {
-            runtime.block_on(async {
-                let build = || Timer::builder().build().unwrap();
-                build().sleep(ms(2)).await;
-                let mut ticks = build().interval(ms(1));
-                for _ in 0..3 {
-                    ticks.tick().await;
-                }
-                let mut queue = DelayQueue::with_timer(&build());
-                let (map, mut expirations) = DeadlineMap::with_timer(&build());
-                queue.insert('q', ms(3));
-                map.insert('k', 'm', ms(3));
-                assert_eq!(queue.next().await.unwrap().into_inner(), 'q');
-                assert_eq!(expirations.next().await, Some(('k', 'm')));
-            });
-        });
-    }
+    on_both_flavours(|| async {
+        let build = || Timer::builder().build().unwrap();
+        build().sleep(ms(2)).await;
+        let mut ticks = build().interval(ms(1));
+        for _ in 0..3 {
+            ticks.tick().await;
+        }
+        let mut queue = DelayQueue::with_timer(&build());
+        let (map, mut expirations) = DeadlineMap::with_timer(&build());
+        queue.insert('q', ms(3));
+        map.insert('k', 'm', ms(3));
+        assert_eq!(queue.next().await.unwrap().into_inner(), 'q');
+        assert_eq!(expirations.next().await, Some(('k', 'm')));
+    });
 }
 
 #[test]
@@ -345,22 +337,4 @@ fn a_shutdown_affects_no_other_timer() {
             over.store(true, SeqCst);
         });
     });
-}
-
-/// A bug that this crate had: timers with different numbers of shards leaked their memory.
-#[test]
-fn timers_of_all_sizes_share_their_memory() {
-    let resident = || {
-        let pages = std::fs::read_to_string("/proc/self/statm").ok()?;
-        pages.split(' ').nth(1)?.parse::<u64>().ok()
-    };
-    let before = resident();
-    for shards in 1..300 {
-        drop(Timer::builder().shards(shards).build_with_driver().unwrap());
-    }
-    if let (Some(before), Some(after)) = (before, resident()) {
-        // A page is 4 KiB; one timer of each size would take 500 MB, and 1024 shards take 12 MB.
-        let more = after.saturating_sub(before);
-        assert!(more < 25_000, "{} KiB more", more * 4);
-    }
 }

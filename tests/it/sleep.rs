@@ -6,9 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use crate::alarms::alarms;
-use crate::common::{
-    HOUR, HUNG, Random, Wakes, YEAR, both_flavours, longest, ms, must_end, paused, poll, poll_with, settle,
-};
+use crate::common::{HOUR, HUNG, Random, both_flavours, ms, must_end, paused, poll, settle};
 use hairspring::{Duration, Instant, Sleep, Timer, sleep, sleep_until};
 use tokio::task::coop;
 
@@ -52,36 +50,6 @@ fn no_sleep_is_early_by_a_nanosecond() {
                 });
             });
         }
-    }
-}
-
-/// tokio 5183, 2667, 4495, 6634: panics caused by sentinels and unchecked sums. netty 7760: the largest delay fired
-/// immediately.
-#[tokio::test(start_paused = true)]
-async fn the_longest_durations_neither_panic_nor_fire() {
-    let now = Instant::now();
-    let (woken, waker) = Wakes::new();
-    let mut sleeps = Vec::new();
-    for long in longest().into_iter().chain([Duration::from_secs(u64::MAX), Duration::from_nanos(u64::MAX), 200 * YEAR])
-    {
-        let [mut unpolled, mut waiting] = [sleep(ms(1)), sleep(ms(1))];
-        unpolled.reset_at(now + long);
-        assert!(poll(&mut waiting).is_pending());
-        Pin::new(&mut waiting).reset(now + long);
-        sleeps.extend([sleep(long), sleep_until(now + long), unpolled, waiting]);
-    }
-    for sleep in &mut sleeps {
-        assert!(sleep.deadline() > now + 100 * YEAR, "{:?} away", sleep.deadline() - now);
-        assert!(poll_with(sleep, &waker).is_pending());
-    }
-    sleep(70 * YEAR).await;
-    assert_eq!(now.elapsed(), 70 * YEAR);
-    settle().await;
-    assert_eq!(woken.count(), 0);
-    for sleep in &mut sleeps {
-        assert!(poll(sleep).is_pending());
-        sleep.reset_at(Instant::now());
-        assert!(poll(sleep).is_ready(), "after a reset from the end of time to now");
     }
 }
 

@@ -11,8 +11,8 @@ use std::thread;
 
 use crate::alarms::alarms;
 use crate::common::{
-    HOUR, HUNG, Random, Wakes, both_flavours, current_thread, inside, ms, multi_thread, must_end, on_wake, poll_with,
-    rounds,
+    HOUR, HUNG, Random, Wakes, both_flavours, current_thread, inside, ms, multi_thread, must_end, on_both_flavours,
+    on_wake, poll_with, rounds,
 };
 use futures::StreamExt;
 use futures::future::join_all;
@@ -118,27 +118,23 @@ fn sleeps_that_wakers_register_let_others_progress() {
 /// tokio 7883: a sleep never completed under a combinator that polls eagerly.
 #[test]
 fn an_eager_poller_sees_the_deadline_pass() {
-    for runtime in both_flavours() {
-        must_end(move || {
-            runtime.block_on(async {
-                let mut nap = sleep(ms(5));
-                poll_fn(|cx| {
-                    // The task never yields, so only reading the clock can end this.
-                    while Pin::new(&mut nap).poll(cx).is_pending() {}
-                    Poll::Ready(())
-                })
-                .await;
-                let mut nap = sleep(ms(5));
-                poll_fn(|cx| {
-                    cx.waker().wake_by_ref();
-                    Pin::new(&mut nap).poll(cx)
-                })
-                .await;
-                let mut eager: FuturesUnordered<_> = (0..20).map(|index| sleep(ms(index))).collect();
-                while eager.next().await.is_some() {}
-            });
-        });
-    }
+    on_both_flavours(|| async {
+        let mut nap = sleep(ms(5));
+        poll_fn(|cx| {
+            // The task never yields, so only reading the clock can end this.
+            while Pin::new(&mut nap).poll(cx).is_pending() {}
+            Poll::Ready(())
+        })
+        .await;
+        let mut nap = sleep(ms(5));
+        poll_fn(|cx| {
+            cx.waker().wake_by_ref();
+            Pin::new(&mut nap).poll(cx)
+        })
+        .await;
+        let mut eager: FuturesUnordered<_> = (0..20).map(|index| sleep(ms(index))).collect();
+        while eager.next().await.is_some() {}
+    });
 }
 
 /// tokio 4730: a blocked worker held the driver, and delayed the timers of all other tasks.

@@ -18,21 +18,19 @@ async fn take(millis: u64) -> io::Result<u64> {
     if millis == 13 { Err(io::ErrorKind::InvalidData.into()) } else { Ok(millis) }
 }
 
-#[test]
-fn all_kinds_of_limits_may_use_a_chosen_timer() {
-    paused().block_on(async {
-        let own = Timer::builder().build().unwrap();
-        let each = TimeoutLayer::per_request(|_: &u64| Some(Deadline::after(ms(100))));
-        let stuck = service_fn(|_: u64| pending::<io::Result<u64>>());
-        let error = each.clone().with_timer(&own).layer(stuck).oneshot(1).await.unwrap_err();
-        assert!(error.is::<DeadlineExceeded>());
-        let answers = each.with_timer(&own).respond_with(|_late| 504).layer(stuck);
-        assert_eq!(answers.oneshot(1).await.unwrap(), 504);
-        let answers = TimeoutLayer::new(ms(100)).respond_with(|_late| 504).with_timer(&own).layer(stuck);
-        assert_eq!(answers.oneshot(1).await.unwrap(), 504);
-        assert!(Timeout::new(stuck, ms(100)).with_timer(&own).oneshot(1).await.unwrap_err().is::<Elapsed>());
-        assert_eq!((own.metrics().fired(), Timer::current().metrics().registered()), (4, 0));
-    });
+#[tokio::test(start_paused = true)]
+async fn all_kinds_of_limits_may_use_a_chosen_timer() {
+    let own = Timer::builder().build().unwrap();
+    let each = TimeoutLayer::per_request(|_: &u64| Some(Deadline::after(ms(100))));
+    let stuck = service_fn(|_: u64| pending::<io::Result<u64>>());
+    let error = each.clone().with_timer(&own).layer(stuck).oneshot(1).await.unwrap_err();
+    assert!(error.is::<DeadlineExceeded>());
+    let answers = each.with_timer(&own).respond_with(|_late| 504).layer(stuck);
+    assert_eq!(answers.oneshot(1).await.unwrap(), 504);
+    let answers = TimeoutLayer::new(ms(100)).respond_with(|_late| 504).with_timer(&own).layer(stuck);
+    assert_eq!(answers.oneshot(1).await.unwrap(), 504);
+    assert!(Timeout::new(stuck, ms(100)).with_timer(&own).oneshot(1).await.unwrap_err().is::<Elapsed>());
+    assert_eq!((own.metrics().fired(), Timer::current().metrics().registered()), (4, 0));
 }
 
 /// A bug that this crate had: the request's task panicked.
@@ -97,49 +95,45 @@ fn a_ready_response_wins_without_a_timer() {
 /// A request: how long it takes, and how long it may take.
 type Request = (u64, Option<Deadline>);
 
-#[test]
-fn each_request_may_have_a_deadline() {
-    paused().block_on(async {
-        let layer = TimeoutLayer::per_request(|(_, deadline): &Request| *deadline);
-        let mut service = layer.clone().layer(service_fn(|(takes, _): Request| take(takes)));
-        let deadline = |millis| Some(Deadline::after(ms(millis)).named("request"));
-        for (takes, deadline) in [(99, deadline(100)), (99, Some(Deadline::NEVER)), (100_000, None)] {
-            assert_eq!(service.ready().await.unwrap().call((takes, deadline)).await.unwrap(), takes);
-        }
-        let start = Instant::now();
-        let error = service.ready().await.unwrap().call((101, deadline(100))).await.unwrap_err();
-        assert_eq!(start.elapsed(), ms(100));
-        assert_eq!(error.downcast_ref::<DeadlineExceeded>().unwrap().name(), Some("request"));
-        assert_eq!(error.to_string(), "the deadline `request` has passed", "a client may read this");
-        let error = service.ready().await.unwrap().call((13, deadline(100))).await.unwrap_err();
-        assert!(error.is::<io::Error>(), "the service's own");
-    });
+#[tokio::test(start_paused = true)]
+async fn each_request_may_have_a_deadline() {
+    let layer = TimeoutLayer::per_request(|(_, deadline): &Request| *deadline);
+    let mut service = layer.clone().layer(service_fn(|(takes, _): Request| take(takes)));
+    let deadline = |millis| Some(Deadline::after(ms(millis)).named("request"));
+    for (takes, deadline) in [(99, deadline(100)), (99, Some(Deadline::NEVER)), (100_000, None)] {
+        assert_eq!(service.ready().await.unwrap().call((takes, deadline)).await.unwrap(), takes);
+    }
+    let start = Instant::now();
+    let error = service.ready().await.unwrap().call((101, deadline(100))).await.unwrap_err();
+    assert_eq!(start.elapsed(), ms(100));
+    assert_eq!(error.downcast_ref::<DeadlineExceeded>().unwrap().name(), Some("request"));
+    assert_eq!(error.to_string(), "the deadline `request` has passed", "a client may read this");
+    let error = service.ready().await.unwrap().call((13, deadline(100))).await.unwrap_err();
+    assert!(error.is::<io::Error>(), "the service's own");
 }
 
 /// The error type stays that of the inner service.
-#[test]
-fn a_late_request_may_have_a_response() {
-    paused().block_on(async {
-        let start = Instant::now();
-        let layer = TimeoutLayer::new(ms(100)).respond_with(move |late: DeadlineExceeded| {
-            assert_eq!((late.name(), late.deadline().location().file()), (None, file!()));
-            u64::try_from((late.deadline().instant().unwrap() - start).as_millis()).unwrap()
-        });
-        let mut service = layer.layer(service_fn(take));
-        for (takes, answer) in [(99, 99), (101, 199)] {
-            let answered: io::Result<u64> = service.ready().await.unwrap().call(takes).await;
-            assert_eq!((answered.unwrap(), start.elapsed()), (answer, ms(answer)));
-        }
-        assert_eq!(service.call(13).await.unwrap_err().kind(), io::ErrorKind::InvalidData);
-
-        let layer = TimeoutLayer::per_request(|(_, deadline): &Request| *deadline);
-        let layer = layer.respond_with(|late: DeadlineExceeded| if late.name() == Some("request") { 1 } else { 2 });
-        let mut service = layer.layer(service_fn(|(takes, _): Request| take(takes)));
-        let named = Deadline::after(ms(100)).named("request");
-        for (deadline, answer) in [(Some(named), 1), (None, 200), (Some(Deadline::NEVER), 200)] {
-            assert_eq!(service.ready().await.unwrap().call((200, deadline)).await.unwrap(), answer);
-        }
+#[tokio::test(start_paused = true)]
+async fn a_late_request_may_have_a_response() {
+    let start = Instant::now();
+    let layer = TimeoutLayer::new(ms(100)).respond_with(move |late: DeadlineExceeded| {
+        assert_eq!((late.name(), late.deadline().location().file()), (None, file!()));
+        u64::try_from((late.deadline().instant().unwrap() - start).as_millis()).unwrap()
     });
+    let mut service = layer.layer(service_fn(take));
+    for (takes, answer) in [(99, 99), (101, 199)] {
+        let answered: io::Result<u64> = service.ready().await.unwrap().call(takes).await;
+        assert_eq!((answered.unwrap(), start.elapsed()), (answer, ms(answer)));
+    }
+    assert_eq!(service.call(13).await.unwrap_err().kind(), io::ErrorKind::InvalidData);
+
+    let layer = TimeoutLayer::per_request(|(_, deadline): &Request| *deadline);
+    let layer = layer.respond_with(|late: DeadlineExceeded| if late.name() == Some("request") { 1 } else { 2 });
+    let mut service = layer.layer(service_fn(|(takes, _): Request| take(takes)));
+    let named = Deadline::after(ms(100)).named("request");
+    for (deadline, answer) in [(Some(named), 1), (None, 200), (Some(Deadline::NEVER), 200)] {
+        assert_eq!(service.ready().await.unwrap().call((200, deadline)).await.unwrap(), answer);
+    }
 }
 
 /// A service with its own readiness.
@@ -205,17 +199,15 @@ macro_rules! program {
 program!(theirs, tower::timeout::Timeout, tower::timeout::TimeoutLayer, tower::timeout::error::Elapsed);
 program!(ours, hairspring::tower::Timeout, hairspring::tower::TimeoutLayer, hairspring::error::Elapsed);
 
-#[test]
-fn it_behaves_like_towers_timeout() {
-    paused().block_on(async {
-        for millis in [0, 1, 13, 99, 200, 100_000] {
-            let (theirs, _) = theirs::outcome(millis).await;
-            let (ours, took) = ours::outcome(millis).await;
-            assert_eq!(ours, theirs, "{millis}");
-            assert_eq!(took, ms(millis.min(100)));
-        }
-        let (start, late) = (Instant::now(), Timeout::new(service_fn(take), ms(100)).call(101));
-        sleep(ms(60)).await;
-        assert!(late.await.is_err() && start.elapsed() == ms(100), "the limit counts from the call");
-    });
+#[tokio::test(start_paused = true)]
+async fn it_behaves_like_towers_timeout() {
+    for millis in [0, 1, 13, 99, 200, 100_000] {
+        let (theirs, _) = theirs::outcome(millis).await;
+        let (ours, took) = ours::outcome(millis).await;
+        assert_eq!(ours, theirs, "{millis}");
+        assert_eq!(took, ms(millis.min(100)));
+    }
+    let (start, late) = (Instant::now(), Timeout::new(service_fn(take), ms(100)).call(101));
+    sleep(ms(60)).await;
+    assert!(late.await.is_err() && start.elapsed() == ms(100), "the limit counts from the call");
 }

@@ -153,7 +153,7 @@ fn a_waker_may_use_the_timer_that_wakes_it() {
 }
 
 /// A waker that reports when it is woken, then blocks until the last channel end is dropped.
-fn blocking() -> (mpsc::Receiver<()>, Waker, mpsc::Sender<()>) {
+pub(crate) fn blocking() -> (mpsc::Receiver<()>, Waker, mpsc::Sender<()>) {
     let (started, starts) = mpsc::channel();
     let (unblock, blocked) = mpsc::channel();
     let ends = Mutex::new((started, blocked));

@@ -4,10 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::files;
+
 const FOLDERS: &str = "util wheel clock core timer future collections stream deadline io integration test_util";
 
 /// The guide, the crate's root, and the models, which are tests.
-const APART: [&str; 3] = ["guide.rs", "lib.rs", "models"];
+const APART: [&str; 3] = ["guide", "lib", "models"];
 
 /// A source file: its path in `src`, and its code, without tests and comments.
 struct Source {
@@ -17,25 +19,14 @@ struct Source {
 
 fn sources() -> Vec<Source> {
     let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let mut found = Vec::new();
-    let mut folders = vec![src.clone()];
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                folders.push(path);
-                continue;
-            }
-            let relative: PathBuf = path.strip_prefix(&src).unwrap().components().collect();
-            let names: Vec<_> = relative.iter().map(|name| name.to_str().unwrap().to_owned()).collect();
-            let is_apart =
-                |name: &String| APART.iter().any(|apart| name.trim_end_matches(".rs") == apart.trim_end_matches(".rs"));
-            if !names.iter().any(is_apart) {
-                found.push(Source { path: names.join("/"), code: code_of(&fs::read_to_string(&path).unwrap()) });
-            }
-        }
-    }
-    found
+    let source = |path: PathBuf| {
+        let relative = path.strip_prefix(&src).unwrap();
+        let names: Vec<_> = relative.iter().map(|name| name.to_str().unwrap()).collect();
+        let is_apart = names.iter().any(|name| APART.contains(&name.trim_end_matches(".rs")));
+        let code = code_of(&fs::read_to_string(&path).unwrap());
+        (!is_apart).then(|| Source { path: names.join("/"), code })
+    };
+    files(&src).into_iter().filter_map(source).collect()
 }
 
 fn code_of(source: &str) -> String {

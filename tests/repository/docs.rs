@@ -4,6 +4,8 @@ use std::collections::{BTreeSet, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::files;
+
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
@@ -147,23 +149,12 @@ fn the_test_in_readme_is_run() {
     assert!(read("README.md").contains(test));
 }
 
-/// The files below `src`, and the folders.
-fn sources() -> (Vec<PathBuf>, Vec<PathBuf>) {
-    let (mut files, mut folders, mut next) = (Vec::new(), vec![root().join("src")], 0);
-    while let Some(folder) = folders.get(next) {
-        let (inner, listed): (Vec<_>, Vec<_>) = entries(folder).partition(|path| path.is_dir());
-        files.extend(listed);
-        folders.extend(inner);
-        next += 1;
-    }
-    (files, folders)
-}
-
 /// DESIGN.md names functions, types, fields and files. File paths start in `src` or in the root.
 #[test]
 fn everything_that_design_names_exists() {
     let named = code_in(&read("DESIGN.md"));
-    let texts: Vec<String> = sources().0.into_iter().chain([root().join("Cargo.toml")]).map(read).collect();
+    let texts: Vec<String> =
+        files(&root().join("src")).into_iter().chain([root().join("Cargo.toml")]).map(read).collect();
     let is_of_a_name = |c: char| c.is_alphanumeric() || c == '_';
     let words: HashSet<&str> = texts.iter().flat_map(|text| text.split(|c| !is_of_a_name(c))).collect();
     let is_path = |name: &&String| name.chars().all(|c| is_of_a_name(c) || c == ':');
@@ -179,11 +170,11 @@ fn everything_that_design_names_exists() {
 
 #[test]
 fn design_has_a_row_for_each_folder() {
-    let (design, folders) = (read("DESIGN.md"), sources().1);
-    let folders = folders.iter().filter(|path| path.parent() == Some(&root().join("src")));
-    let folders: BTreeSet<_> = folders.map(|path| path.file_name().unwrap().to_str().unwrap()).collect();
-    let rows: BTreeSet<_> =
-        design.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`')).map(|(folder, _)| folder).collect();
+    let design = read("DESIGN.md");
+    let folders = entries(root().join("src")).filter(|path| path.is_dir());
+    let folders: BTreeSet<_> = folders.map(|path| path.file_name().unwrap().to_str().unwrap().to_owned()).collect();
+    let rows = design.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`'));
+    let rows: BTreeSet<_> = rows.map(|(folder, _)| folder.to_owned()).collect();
     assert_eq!(rows, folders);
 }
 

@@ -1,10 +1,10 @@
-//! The examples are small, and `idle_connections` explains its options.
+//! The example `idle_connections` explains its options and shows its progress.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{OnceLock, mpsc};
-use std::{fs, thread};
+use std::thread;
 
 /// The example `idle_connections`, built with the same features as this program.
 fn example() -> Command {
@@ -60,41 +60,4 @@ fn a_long_run_shows_its_progress() {
     run.kill().unwrap();
     run.wait().unwrap();
     assert!(line.expect("a line on its progress").contains(" timers armed, "));
-}
-
-/// The Rust files in a folder and those below it, each with its number of lines.
-fn sources(folder: &Path) -> Vec<(PathBuf, usize)> {
-    let mut sources = Vec::new();
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            if !path.ends_with("target") {
-                sources.extend(self::sources(&path));
-            }
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            let lines = fs::read_to_string(&path).unwrap().lines().count();
-            sources.push((path, lines));
-        }
-    }
-    sources
-}
-
-/// Newcomers read the examples first. Larger programs belong in `benches`.
-#[test]
-fn examples_are_small() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let folders = ["examples", "benches"].map(|folder| root.join(folder));
-    let [examples, tools] = folders.each_ref().map(|folder| sources(folder));
-    // `cargo test` does not build these packages: a tool, and programs with real servers.
-    let (examples, packages): (Vec<_>, Vec<_>) =
-        examples.into_iter().partition(|(path, _)| path.parent() == Some(&*folders[0]));
-    for (limit, sources) in [(149, &examples), (500, &tools), (250, &packages)] {
-        for (path, lines) in sources {
-            assert!(*lines <= limit, "{} has {lines} lines, {limit} are allowed", path.display());
-        }
-    }
-    let sum: usize = packages.iter().map(|(_, lines)| lines).sum();
-    assert!(sum < 2_100, "{sum} lines in packages below examples");
-    let sum: usize = examples.iter().chain(&tools).map(|(_, lines)| lines).sum();
-    assert!(examples.len() >= 5 && sum <= 7_000, "{} examples; {sum} lines together", examples.len());
 }

@@ -4,11 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// All files below a folder.
-fn files(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
-}
+use crate::files;
 
 /// The values of an attribute in a page, without the anchors.
 fn attributes<'a>(page: &'a str, name: &str) -> impl Iterator<Item = &'a str> {

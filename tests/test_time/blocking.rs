@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, mpsc};
 use std::thread;
 
-use crate::common::{HOUR, both_flavours, ms, multi_thread, must_end, panic_message};
+use crate::common::{HOUR, ms, multi_thread, must_end, on_both_flavours, panic_message};
 use crate::kinds::{
     BUBBLES, Kind, MICRO, TOKIOS, WORKERS, maybe_in_a_task, no_time_passes_during, on_each, on_each_and_in_a_task,
 };
@@ -181,14 +181,10 @@ fn long_work_holds_time_and_bubbles() {
         });
         assert!(message.starts_with("deadlock: nothing is left to wake the bubble"), "{message}");
     }
-    for runtime in both_flavours() {
-        must_end(move || {
-            runtime.block_on(async {
-                pause();
-                assert_eq!(no_time_passes_during(begun_work()).await.unwrap(), 5);
-            });
-        });
-    }
+    on_both_flavours(|| async {
+        pause();
+        assert_eq!(no_time_passes_during(begun_work()).await.unwrap(), 5);
+    });
 }
 
 /// Outside a bubble, the clock of a paused multi-thread runtime may move while tokio reads a file, looks up a host or

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use crate::common::{
-    HOUR, Random, both_flavours, current_thread, ms, multi_thread, must_end, on_wake, panicked, paused, poll, poll_with,
+    HOUR, Random, both_flavours, current_thread, ms, multi_thread, must_end, on_both_flavours, on_wake, panicked,
+    paused, poll, poll_with,
 };
 use crate::kinds::{BUBBLES, DAY, EACH, MICRO, NANO, TOKIOS, WORKERS, on_each, on_each_and_in_a_task};
 use crate::threads::inside::holds_time;
@@ -211,24 +212,20 @@ fn a_timer_follows_before_its_driver_has_run() {
 /// nothing.
 #[test]
 fn a_replaced_timer_ends_after_its_last_sleep() {
-    for runtime in both_flavours() {
-        must_end(move || {
-            runtime.block_on(async {
-                pause();
-                let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
-                tokio::spawn(sleep(ms(1))).await.unwrap();
-                let before = tasks();
-                let waits = tokio::spawn(sleep(HOUR));
-                tokio::task::yield_now().await;
-                Timer::builder().install().unwrap();
-                tokio::spawn(sleep(ms(1))).await.unwrap();
-                waits.await.unwrap();
-                while tasks() > before {
-                    tokio::task::yield_now().await;
-                }
-            });
-        });
-    }
+    on_both_flavours(|| async {
+        pause();
+        let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+        tokio::spawn(sleep(ms(1))).await.unwrap();
+        let before = tasks();
+        let waits = tokio::spawn(sleep(HOUR));
+        tokio::task::yield_now().await;
+        Timer::builder().install().unwrap();
+        tokio::spawn(sleep(ms(1))).await.unwrap();
+        waits.await.unwrap();
+        while tasks() > before {
+            tokio::task::yield_now().await;
+        }
+    });
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::future;
 use std::panic::Location;
 
-use crate::common::{HOUR, ms, multi_thread, panic_message};
+use crate::common::{HOUR, ms, multi_thread, on_both_flavours, panic_message};
 use crate::kinds::{Kind, on_each};
 use futures::StreamExt;
 use hairspring::test_util::{self, NoTimersLeft, Pending, assert_no_timers_left, pending, settle};
@@ -101,15 +101,13 @@ fn the_list_is_sorted_and_omits_what_fired() {
 
 #[test]
 fn a_running_clock_lists_timers_after_the_first_call() {
-    for runtime in crate::common::both_flavours() {
-        runtime.block_on(async {
-            assert!(pending().is_empty());
-            let (at, made) = (here(), sleep(HOUR));
-            let found = waits(made).await;
-            assert_created(&found, at, "Sleep");
-            assert!(found.remaining() <= HOUR);
-        });
-    }
+    on_both_flavours(|| async {
+        assert!(pending().is_empty());
+        let (at, made) = (here(), sleep(HOUR));
+        let found = waits(made).await;
+        assert_created(&found, at, "Sleep");
+        assert!(found.remaining() <= HOUR);
+    });
 }
 
 /// A timer that fired while the timers were being listed had no location.

@@ -3,7 +3,7 @@
 use std::future::pending;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::common::{HOUR, YEAR, in_virtual_time, ms, paused, poll};
+use crate::common::{HOUR, YEAR, in_virtual_time, ms, poll};
 use crate::kinds::{DAY, MINUTE};
 use hairspring::test_util::{set_wall, suspend};
 use hairspring::{Duration, Instant, sleep, wall};
@@ -126,41 +126,37 @@ fn a_small_step_back_repeats_no_aligned_tick() {
     });
 }
 
-#[test]
-fn any_time_is_accepted() {
-    paused().block_on(async {
-        let before = UNIX_EPOCH - YEAR;
-        assert!(poll(&mut wall::sleep_until(before)).is_ready());
-        assert_eq!(wall::sleep_until(before).deadline(), before);
-        // Finds the last time that the system can represent, bit by bit.
-        let bits = (0..64).rev().map(|bit| Duration::from_secs(1 << bit));
-        let last = bits.fold(UNIX_EPOCH, |time, bit| time.checked_add(bit).unwrap_or(time));
-        let mut never = wall::sleep_until(last);
-        assert!(poll(&mut never).is_pending() && !never.is_elapsed());
-        assert_eq!(never.deadline(), last);
+#[tokio::test(start_paused = true)]
+async fn any_time_is_accepted() {
+    let before = UNIX_EPOCH - YEAR;
+    assert!(poll(&mut wall::sleep_until(before)).is_ready());
+    assert_eq!(wall::sleep_until(before).deadline(), before);
+    // Finds the last time that the system can represent, bit by bit.
+    let bits = (0..64).rev().map(|bit| Duration::from_secs(1 << bit));
+    let last = bits.fold(UNIX_EPOCH, |time, bit| time.checked_add(bit).unwrap_or(time));
+    let mut never = wall::sleep_until(last);
+    assert!(poll(&mut never).is_pending() && !never.is_elapsed());
+    assert_eq!(never.deadline(), last);
 
-        set_wall(before);
-        assert_eq!(wall::now(), before);
-        let tick = wall::interval_aligned(DAY).tick().await;
-        assert!(tick < UNIX_EPOCH && tick >= before, "{tick:?}");
-        set_wall(last);
-        assert_eq!(wall::now(), last);
-        assert!(poll(&mut never).is_ready());
-        sleep(MINUTE).await;
-        assert!(wall::now() >= last, "saturates");
-        assert!(poll(&mut wall::sleep_until(last)).is_ready());
-    });
+    set_wall(before);
+    assert_eq!(wall::now(), before);
+    let tick = wall::interval_aligned(DAY).tick().await;
+    assert!(tick < UNIX_EPOCH && tick >= before, "{tick:?}");
+    set_wall(last);
+    assert_eq!(wall::now(), last);
+    assert!(poll(&mut never).is_ready());
+    sleep(MINUTE).await;
+    assert!(wall::now() >= last, "saturates");
+    assert!(poll(&mut wall::sleep_until(last)).is_ready());
 }
 
-#[test]
-fn leaps_of_years_end() {
-    paused().block_on(async {
-        set_wall(at(Duration::ZERO));
-        let mut days = wall::interval_aligned(DAY);
-        assert_eq!(days.tick().await, at(Duration::ZERO));
-        set_wall(at(800 * YEAR));
-        assert_eq!((days.tick().await, days.missed()), (at(DAY), 800 * 365 - 1));
-        set_wall(at(Duration::ZERO) - 40 * YEAR);
-        assert_eq!(days.tick().await, at(Duration::ZERO) - 40 * YEAR);
-    });
+#[tokio::test(start_paused = true)]
+async fn leaps_of_years_end() {
+    set_wall(at(Duration::ZERO));
+    let mut days = wall::interval_aligned(DAY);
+    assert_eq!(days.tick().await, at(Duration::ZERO));
+    set_wall(at(800 * YEAR));
+    assert_eq!((days.tick().await, days.missed()), (at(DAY), 800 * 365 - 1));
+    set_wall(at(Duration::ZERO) - 40 * YEAR);
+    assert_eq!(days.tick().await, at(Duration::ZERO) - 40 * YEAR);
 }

@@ -85,30 +85,28 @@ async fn the_stream_ends_after_the_last_handle_and_the_last_entry() {
     assert_eq!((woken.count(), poll(&mut expirations)), (2, Poll::Ready(None)), "an empty map");
 }
 
-#[test]
-fn only_an_earlier_deadline_wakes_the_consumer() {
-    paused().block_on(async {
-        let (map, mut expirations) = DeadlineMap::new();
-        let (first, waker) = Wakes::new();
-        assert!(poll_with(&mut expirations, &waker).is_pending());
-        map.insert(1, (), 5 * HOUR);
-        assert_eq!(first.count(), 1);
-        let (second, waker) = Wakes::new();
-        assert!(poll_with(&mut expirations, &waker).is_pending());
-        for (key, hours) in [(2, 6), (3, 5), (4, 9)] {
-            map.insert(key, (), hours * HOUR);
-        }
-        map.touch(&1, 6 * HOUR);
-        map.touch(&4, 5 * HOUR);
-        map.remove(&3);
-        assert_eq!(second.count(), 0);
-        map.touch(&4, 4 * HOUR);
-        map.insert(5, (), HOUR);
-        assert_eq!((first.count(), second.count()), (1, 1), "only the last waker is woken, once");
-        drop(expirations);
-        map.insert(6, (), ms(1));
-        assert_eq!(second.count(), 1);
-    });
+#[tokio::test(start_paused = true)]
+async fn only_an_earlier_deadline_wakes_the_consumer() {
+    let (map, mut expirations) = DeadlineMap::new();
+    let (first, waker) = Wakes::new();
+    assert!(poll_with(&mut expirations, &waker).is_pending());
+    map.insert(1, (), 5 * HOUR);
+    assert_eq!(first.count(), 1);
+    let (second, waker) = Wakes::new();
+    assert!(poll_with(&mut expirations, &waker).is_pending());
+    for (key, hours) in [(2, 6), (3, 5), (4, 9)] {
+        map.insert(key, (), hours * HOUR);
+    }
+    map.touch(&1, 6 * HOUR);
+    map.touch(&4, 5 * HOUR);
+    map.remove(&3);
+    assert_eq!(second.count(), 0);
+    map.touch(&4, 4 * HOUR);
+    map.insert(5, (), HOUR);
+    assert_eq!((first.count(), second.count()), (1, 1), "only the last waker is woken, once");
+    drop(expirations);
+    map.insert(6, (), ms(1));
+    assert_eq!(second.count(), 1);
 }
 
 #[tokio::test]
@@ -157,5 +155,3 @@ fn a_mass_expiry_lets_other_tasks_run() {
         });
     });
 }
-
-// Memory

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::task::{Wake, Waker};
 use std::thread;
 
-use super::super::run::message;
 use super::{Do, Slot, act, model};
+use crate::common::panic_message_of;
 
 /// How deep operations may be nested.
 const DEEPEST: u32 = 6;
@@ -28,8 +28,9 @@ pub(super) fn throw() {
 }
 
 pub(super) fn caught<R>(code: impl FnOnce() -> R) -> Result<R, Caught> {
-    panic::catch_unwind(AssertUnwindSafe(code))
-        .map_err(|payload| if payload.is::<Thrown>() { Caught::Thrown } else { Caught::Message(message(&*payload)) })
+    panic::catch_unwind(AssertUnwindSafe(code)).map_err(|payload| {
+        if payload.is::<Thrown>() { Caught::Thrown } else { Caught::Message(panic_message_of(&*payload)) }
+    })
 }
 
 pub(super) struct Probe {

@@ -1,14 +1,10 @@
-//! The targets of the fuzzer in `tests/fuzz`: random operations on a wheel, a timer, a queue and a map, and random
-//! programs on test clocks, which are compared with models.
-//!
-//! `HAIRSPRING_ROUNDS=10000` runs more rounds, and `HAIRSPRING_SEED=7` only the round with that seed.
+//! Random operations on a wheel, a timer, a queue and a map, and random programs on test clocks, which are compared with
+//! models that are too simple to be wrong: see TESTING.md.
 
-#[path = "../fuzz/src/run.rs"]
 mod run;
-#[path = "../fuzz/src/wheel.rs"]
 mod wheel;
 
-use crate::common::{Random, for_seeds, must_end, step};
+use crate::common::{for_seeds, must_end, step};
 
 fn rounds<T: run::Target>(rounds: u64) {
     must_end(move || {
@@ -27,7 +23,7 @@ fn a_wheel_agrees_with_a_sorted_map() {
 }
 
 #[cfg(feature = "test-util")]
-#[path = "../fuzz/src"]
+#[path = "."]
 mod on_test_clocks {
     mod clock;
     mod map;
@@ -38,7 +34,7 @@ mod on_test_clocks {
     use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
     use std::thread;
 
-    use super::{Random, rounds, run};
+    use super::{rounds, run};
     use crate::common::OnDrop;
 
     /// tokio 849, 868, go 47329, 47762: lost wake-ups after resets. tokio 2473, 3270: panics in rare states. go 38070,

@@ -1,13 +1,9 @@
-//! Manual clocks that start at a chosen tick, and wakers that count.
-
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::task::{Wake, Waker};
+//! Manual clocks that start at a chosen tick.
 
 use hairspring::test_util::ManualClock;
 use hairspring::{Duration, Instant, Timer};
 
-use super::Random;
+use crate::common::{Random, YEAR};
 
 /// The last tick that a clock shows. Timers that are due later wait forever.
 pub(crate) const LAST: u64 = u64::MAX - 1;
@@ -17,7 +13,7 @@ pub(crate) fn clock_at(start: u64) -> (ManualClock, Instant) {
     let clock = ManualClock::new();
     let timer = Timer::builder().clock(&clock).shards(1).build().expect("good settings");
     // Earlier instants saturate at the first tick.
-    let origin = timer.sleep_until(clock.now() - Duration::from_secs(100 * 365 * 86_400)).deadline();
+    let origin = timer.sleep_until(clock.now() - 100 * YEAR).deadline();
     timer.shutdown();
     let now = u64::try_from((clock.now() - origin).as_nanos()).expect("there are 584 years");
     clock.advance(Duration::from_nanos(start - now));
@@ -43,29 +39,4 @@ pub(crate) fn in_time(reached: Option<Instant>, first: Option<Instant>, entries:
     let early = entries > 16 && reached.is_some() && reached < first;
     let late = !asleep && reached.is_none_or(|reached| first.is_some_and(|first| first < reached));
     reached == first || early || late
-}
-
-/// A task that counts its wake-ups.
-pub(crate) struct Poller {
-    wakes: Arc<Wakes>,
-    pub(crate) waker: Waker,
-}
-
-struct Wakes(AtomicUsize);
-
-impl Poller {
-    pub(crate) fn new() -> Poller {
-        let wakes = Arc::new(Wakes(AtomicUsize::new(0)));
-        Poller { waker: Waker::from(wakes.clone()), wakes }
-    }
-
-    pub(crate) fn woken(&self) -> usize {
-        self.wakes.0.load(SeqCst)
-    }
-}
-
-impl Wake for Wakes {
-    fn wake(self: Arc<Self>) {
-        self.0.fetch_add(1, SeqCst);
-    }
 }

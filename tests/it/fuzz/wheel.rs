@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use hairspring::wheel::{Key, Step, Tick, Ticks, Wheel};
 
-use super::Random;
 use super::run::{Round, Target, pick};
+use crate::common::Random;
 
 /// Up to this many entries, a wheel without unfinished work knows exactly when the next one is due.
 const FEW: usize = 16;
@@ -62,7 +62,6 @@ pub(crate) struct Pair {
 }
 
 impl Target for Pair {
-    const NAME: &'static str = "wheel";
     type Op = Op;
 
     fn new(random: &mut Random) -> Round<Pair> {

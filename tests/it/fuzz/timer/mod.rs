@@ -13,13 +13,13 @@ mod wakers;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-use hairspring::{Duration, Instant, Sleep, TrySleep};
+use hairspring::{Duration, TrySleep};
 
 use self::model::{Model, Setup, State};
 use self::wakers::{Caught, Probe, caught};
-use super::Random;
 use super::clock::{LAST, far_start};
 use super::run::{Round, Target};
+use crate::common::Random;
 
 type Slot = usize;
 
@@ -85,7 +85,6 @@ pub(crate) struct World {
 }
 
 impl Target for World {
-    const NAME: &'static str = "timer";
     type Op = Op;
 
     fn new(random: &mut Random) -> Round<World> {
@@ -240,7 +239,7 @@ fn create(slot: Slot, when: When) {
         When::In(nanos) if nanos < u64::MAX => timer.sleep(Duration::from_nanos(nanos)),
         _ => timer.sleep_until(model::with(|model| model.instant_of(deadline))),
     };
-    model::with(|model| model.put(slot, AnySleep::of(slot, sleep), None, State::Idle));
+    model::with(|model| model.put(slot, sleep.into(), None, State::Idle));
 }
 
 fn poll(slot: Slot, same: bool, on_wake: Option<Do>, on_drop: Option<Do>) {
@@ -254,56 +253,14 @@ fn poll(slot: Slot, same: bool, on_wake: Option<Do>, on_drop: Option<Do>) {
     drop_wakers((waker, left));
 }
 
-/// A sleep that returns errors, or in one slot of four one that panics.
-#[derive(Debug)]
-enum AnySleep {
-    Fallible(TrySleep),
-    Panics(Sleep),
-}
-
-/// Calls a method that both kinds have.
-macro_rules! either {
-    ($sleep:expr, $inner:ident => $call:expr) => {
-        match $sleep {
-            AnySleep::Fallible($inner) => $call,
-            AnySleep::Panics($inner) => $call,
-        }
-    };
-}
-
-impl AnySleep {
-    fn of(slot: Slot, sleep: Sleep) -> AnySleep {
-        if slot % 4 > 0 { AnySleep::Fallible(sleep.into()) } else { AnySleep::Panics(sleep) }
-    }
-
-    fn reset_at(&mut self, deadline: Instant) {
-        either!(self, sleep => sleep.reset_at(deadline));
-    }
-
-    fn deadline(&self) -> Instant {
-        either!(self, sleep => sleep.deadline())
-    }
-
-    fn is_elapsed(&self) -> bool {
-        either!(self, sleep => sleep.is_elapsed())
-    }
-}
-
-fn polled(sleep: &mut AnySleep, cx: &mut Context<'_>) -> Answer {
-    let is_fallible = matches!(sleep, AnySleep::Fallible(_));
-    let polled = caught(|| match sleep {
-        AnySleep::Fallible(sleep) => Pin::new(sleep).poll(cx),
-        AnySleep::Panics(sleep) => Pin::new(sleep).poll(cx).map(Ok),
-    });
-    match polled {
+fn polled(sleep: &mut TrySleep, cx: &mut Context<'_>) -> Answer {
+    match caught(|| Pin::new(sleep).poll(cx)) {
         Ok(Poll::Ready(Ok(()))) => Answer::Ready,
         Ok(Poll::Pending) => Answer::Pending,
         Ok(Poll::Ready(Err(error))) if error.is_shutdown() => Answer::Shutdown,
         Ok(Poll::Ready(Err(error))) if error.is_at_capacity() => Answer::Full,
-        Err(Caught::Thrown) => Answer::Thrown,
-        Err(Caught::Message(said)) if !is_fallible && said.contains("the timer has ended") => Answer::Shutdown,
-        Err(Caught::Message(said)) if !is_fallible && said.contains("the timer is at capacity") => Answer::Full,
         Ok(Poll::Ready(Err(error))) => panic!("a poll returns {error}"),
+        Err(Caught::Thrown) => Answer::Thrown,
         Err(Caught::Message(said)) => panic!("a poll panics: {said}"),
     }
 }
@@ -348,7 +305,7 @@ fn fill() {
     let (timer, never, capacity) =
         model::with(|model| (model.timer.clone(), model.instant_of(u64::MAX), model.setup.capacity));
     let Some(capacity) = capacity else { return };
-    let mut sleeps: Vec<_> = (0..=capacity).map(|_| AnySleep::Fallible(timer.try_sleep_until(never))).collect();
+    let mut sleeps: Vec<_> = (0..=capacity).map(|_| timer.try_sleep_until(never)).collect();
     let answers = sleeps.iter_mut().map(|sleep| polled(sleep, &mut Context::from_waker(Waker::noop())));
     let expected = (0..=capacity).map(|at| if at < capacity { Answer::Pending } else { Answer::Full });
     assert!(answers.eq(expected), "an empty timer accepts fewer or more sleeps than its capacity");

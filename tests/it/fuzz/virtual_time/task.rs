@@ -42,8 +42,6 @@ pub(crate) enum Step {
     Queue([Duration; 3]),
     /// Sleeps and exchanges words with a task that sleeps for another time, through a socket or a pipe.
     Talk(bool, [Duration; 2]),
-    /// Waits for a task that sleeps and sends an answer.
-    Ask(Duration),
     /// Spawns a task that sleeps, and aborts it after another time.
     Abort(Duration, Duration),
     Send(usize),
@@ -225,12 +223,6 @@ impl Task {
             }
             Step::Queue(lengths) => self.queues(lengths, step).await,
             Step::Talk(through_socket, lengths) => self.talks(through_socket, lengths).await,
-            Step::Ask(length) => {
-                let (sends, answer) = oneshot::channel();
-                tokio::spawn(self.copy().answers(length, sends));
-                let sent = answer.await.expect("the task answers");
-                self.sees(sent, step);
-            }
             Step::Abort(length, after) => {
                 let sleep = clock.sleep(length);
                 let until = sleep.deadline() - model.start;
@@ -329,12 +321,6 @@ impl Task {
             let came = Duration::from_nanos(u64::from_le_bytes(word));
             self.sees(came.max(self.at), "a word");
         }
-    }
-
-    async fn answers(mut self, length: Duration, sends: oneshot::Sender<Time>) {
-        self.sees(self.at, "a spawn");
-        self.sleeps(length).await;
-        let _ = sends.send(self.at);
     }
 
     async fn blocks(&mut self, work: Work, real: Duration, to: usize, step: Step) {

@@ -18,8 +18,8 @@ use tokio::task::{JoinHandle, LocalSet, spawn_local};
 
 use self::model::{Clock, Event, Model};
 use self::task::{Step, Task, Work};
-use super::Random;
-use super::run::{Round, Target, message};
+use super::run::{Round, Target};
+use crate::common::{Random, panic_message_of};
 
 /// A program that takes longer counts as hung. Programs are usually thousands of times shorter.
 const HUNG: Duration = Duration::from_secs(150);
@@ -69,7 +69,6 @@ pub(crate) type InBubble = Program<2>;
 pub(crate) type OnManualClock = Program<3>;
 
 impl<const KIND: u8> Target for Program<KIND> {
-    const NAME: &'static str = ["current", "workers", "bubble", "manual"][KIND as usize];
     type Op = (usize, Step);
 
     fn new(random: &mut Random) -> Round<Self> {
@@ -135,7 +134,7 @@ impl<const KIND: u8> Program<KIND> {
         let trace = model.map(|model: Arc<Model>| model.trace());
         assert!(!hangs, "the program hangs after {trace:?}");
         if let Err(payload) = thread.join() {
-            panic!("{}; {trace:?}", message(&*payload));
+            panic!("{}; {trace:?}", panic_message_of(&*payload));
         }
         trace.expect("it has begun").unwrap_or_else(|fault| panic!("{fault}"))
     }
@@ -176,8 +175,7 @@ impl Setup {
                 ticks: 1 + random.any() % 4,
                 works: random.pick(&[Duration::ZERO, c]),
             },
-            10 => Step::Ask(a),
-            11 | 12 => Step::Abort(a, b),
+            10..=12 => Step::Abort(a, b),
             13..=15 => Step::Send(to),
             16..=18 => Step::Receive(a),
             19 => Step::Hold,

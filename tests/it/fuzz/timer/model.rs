@@ -7,12 +7,12 @@
 use std::cell::RefCell;
 
 use hairspring::test_util::ManualClock;
-use hairspring::{Duration, Instant, Timer};
+use hairspring::{Duration, Instant, Timer, TrySleep};
 
-use super::super::Random;
 use super::super::clock::{LAST, clock_at};
 use super::wakers::Caught;
-use super::{Answer, AnySleep, Kept, Slot, When};
+use super::{Answer, Kept, Slot, When};
+use crate::common::Random;
 
 thread_local! {
     static MODEL: RefCell<Option<Model>> = const { RefCell::new(None) };
@@ -86,7 +86,7 @@ pub(super) enum State {
 }
 
 struct Place {
-    sleep: Option<AnySleep>,
+    sleep: Option<TrySleep>,
     kept: Kept,
     state: State,
     deadline: u64,
@@ -217,12 +217,12 @@ impl Model {
     }
 
     /// Takes the sleep out of a slot.
-    pub(super) fn take(&mut self, slot: Slot) -> Option<(AnySleep, Kept)> {
+    pub(super) fn take(&mut self, slot: Slot) -> Option<(TrySleep, Kept)> {
         let place = &mut self.places[slot];
         Some((place.sleep.take()?, place.kept.take()))
     }
 
-    pub(super) fn put(&mut self, slot: Slot, sleep: AnySleep, kept: Kept, state: State) {
+    pub(super) fn put(&mut self, slot: Slot, sleep: TrySleep, kept: Kept, state: State) {
         let place = &mut self.places[slot];
         (place.sleep, place.kept, place.state) = (Some(sleep), kept, state);
     }
@@ -287,7 +287,7 @@ impl Model {
         answer
     }
 
-    pub(super) fn after_poll(&mut self, slot: Slot, sleep: AnySleep, expected: Answer, answer: Answer, kept: Kept) {
+    pub(super) fn after_poll(&mut self, slot: Slot, sleep: TrySleep, expected: Answer, answer: Answer, kept: Kept) {
         let (now, deadline) = (self.now(), self.places[slot].deadline);
         let state = match (expected, answer) {
             (Answer::Ready, Answer::Ready) | (Answer::Pending, Answer::Pending | Answer::Thrown) => {
@@ -330,7 +330,7 @@ impl Model {
     pub(super) fn after_reset(
         &mut self,
         slot: Slot,
-        sleep: AnySleep,
+        sleep: TrySleep,
         expected: ToReset,
         done: Result<(), Caught>,
         kept: Kept,
@@ -388,7 +388,7 @@ impl Model {
                 assert!(self.firing, "woken while the clock does not move");
                 assert!(expiry <= now, "early: at {now} instead of {expiry}");
                 assert!(expiry == now || self.jumped, "late: at {now} instead of {expiry}");
-                assert!(place.sleep.as_ref().is_none_or(AnySleep::is_elapsed), "woken, but not elapsed");
+                assert!(place.sleep.as_ref().is_none_or(TrySleep::is_elapsed), "woken, but not elapsed");
                 place.state = State::Fired;
                 self.fired += u64::from(place.era == self.era);
             }

@@ -2,15 +2,16 @@
 //! the answer of a poll must wake the last poller, and no other.
 
 use std::collections::BTreeMap;
-use std::task::{Context, Poll};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
 use hairspring::delay_queue::{Expired, Key};
 use hairspring::test_util::ManualClock;
 use hairspring::{DelayQueue, Duration, Instant, Timer};
 
-use super::Random;
-use super::clock::{Poller, clock_at, far_start, in_time};
+use super::clock::{clock_at, far_start, in_time};
 use super::run::{Round, Target, pick};
+use crate::common::{Random, Wakes};
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum When {
@@ -61,7 +62,7 @@ pub(crate) struct Pair {
     stale: Vec<Key>,
     /// The number of inserts and resets.
     armed: u64,
-    pollers: [Poller; 2],
+    pollers: [(Arc<Wakes>, Waker); 2],
     /// The answer of the last poll, which poller made it, and how often each had been woken by then.
     last: Option<(Answer, usize, [usize; 2])>,
     limit: usize,
@@ -69,7 +70,6 @@ pub(crate) struct Pair {
 }
 
 impl Target for Pair {
-    const NAME: &'static str = "queue";
     type Op = Op;
 
     fn new(random: &mut Random) -> Round<Pair> {
@@ -85,7 +85,7 @@ impl Target for Pair {
             model: BTreeMap::new(),
             stale: Vec::new(),
             armed: 0,
-            pollers: [Poller::new(), Poller::new()],
+            pollers: [Wakes::new(), Wakes::new()],
             last: None,
             limit,
             reach,
@@ -232,7 +232,7 @@ impl Pair {
     fn poll(&mut self, poller: usize) -> Answer {
         let (expected, first) = (self.answer(), self.queue.peek());
         let before = self.woken();
-        let answer = match self.queue.poll_expired(&mut Context::from_waker(&self.pollers[poller].waker)) {
+        let answer = match self.queue.poll_expired(&mut Context::from_waker(&self.pollers[poller].1)) {
             Poll::Pending => Answer::Waits,
             Poll::Ready(None) => Answer::None,
             Poll::Ready(Some(expired)) => {
@@ -248,7 +248,7 @@ impl Pair {
     }
 
     fn woken(&self) -> [usize; 2] {
-        [0, 1].map(|poller: usize| self.pollers[poller].woken())
+        [0, 1].map(|poller: usize| self.pollers[poller].0.count())
     }
 
     fn advance_to_next(&mut self) {
@@ -258,7 +258,7 @@ impl Pair {
             return;
         }
         let asleep = self.last.is_some_and(|(told, poller, before)| {
-            told == Answer::Waits && self.pollers[poller].woken() == before[poller]
+            told == Answer::Waits && self.pollers[poller].0.count() == before[poller]
         });
         let reached = self.clock.advance_to_next();
         let expected = first.map(|first| first.max(now));

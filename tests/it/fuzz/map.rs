@@ -5,15 +5,16 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
-use futures_core::Stream;
+use futures::Stream;
 use hairspring::test_util::ManualClock;
 use hairspring::{DeadlineMap, Duration, Expirations, Instant, Timer};
 
-use super::Random;
-use super::clock::{Poller, clock_at, far_start, in_time};
+use super::clock::{clock_at, far_start, in_time};
 use super::run::{Round, Target};
+use crate::common::{Random, Wakes};
 
 /// The most expired entries that an insert drops if there is no consumer.
 const DROPPED: usize = 2;
@@ -64,7 +65,7 @@ pub(crate) struct Pair {
     /// How many entries were inserted, have expired, and were refused.
     counts: [u64; 3],
     values: u64,
-    poller: Poller,
+    poller: (Arc<Wakes>, Waker),
     /// How often the consumer had been woken when its last poll was pending.
     waits: Option<usize>,
     keys: usize,
@@ -78,7 +79,6 @@ pub(crate) struct Pair {
 }
 
 impl Target for Pair {
-    const NAME: &'static str = "map";
     type Op = Op;
 
     fn new(random: &mut Random) -> Round<Pair> {
@@ -107,7 +107,7 @@ impl Target for Pair {
             displaced: VecDeque::new(),
             counts: [0; 3],
             values: 0,
-            poller: Poller::new(),
+            poller: Wakes::new(),
             waits: None,
             keys,
             reach,
@@ -332,8 +332,8 @@ impl Pair {
     /// Whether it returned an entry.
     fn poll(&mut self) -> bool {
         let Some(expirations) = &mut self.expirations else { return false };
-        let before = self.poller.woken();
-        let polled = Pin::new(expirations).poll_next(&mut Context::from_waker(&self.poller.waker));
+        let before = self.poller.0.count();
+        let polled = Pin::new(expirations).poll_next(&mut Context::from_waker(&self.poller.1));
         self.waits = polled.is_pending().then_some(before);
         match polled {
             Poll::Pending => assert!(!self.is_due() && !self.has_ended(), "pending although an entry is due"),
@@ -356,7 +356,7 @@ impl Pair {
     }
 
     fn advance_to_next(&mut self) {
-        let asleep = self.waits.is_some_and(|wakes| self.poller.woken() == wakes);
+        let asleep = self.waits.is_some_and(|wakes| self.poller.0.count() == wakes);
         let now = self.clock.now();
         let first = if self.is_due() { Some(now) } else { self.first() };
         if first.is_some_and(|first| first > now + Duration::from_nanos(1 << self.reach)) {
@@ -375,7 +375,7 @@ impl Pair {
         }
         let would_answer = self.is_due() || self.has_ended();
         if let Some(wakes) = self.waits.filter(|_| would_answer) {
-            assert!(self.poller.woken() > wakes, "the answer changed, and the consumer was not woken");
+            assert!(self.poller.0.count() > wakes, "the answer changed, and the consumer was not woken");
         }
     }
 

@@ -1,11 +1,10 @@
 //! Runs rounds of a target, and shortens a failing one. A seed determines a round.
 
-use std::any::Any;
 use std::fmt::Debug;
 use std::panic::{self, AssertUnwindSafe};
 use std::time::{Duration, Instant};
 
-use super::Random;
+use crate::common::{Random, panic_message_of};
 
 /// How long to keep shortening a failing list of operations.
 const SHRINKING: Duration = Duration::from_secs(20);
@@ -32,7 +31,6 @@ pub(crate) fn pick<K: Copy, R>(
 ///
 /// A seed determines the set-up, and operations are self-contained, so any part of a list of operations can run again.
 pub(crate) trait Target: Sized {
-    const NAME: &'static str;
     type Op: Clone + Debug;
 
     fn new(random: &mut Random) -> Round<Self>;
@@ -54,8 +52,8 @@ pub(crate) struct Round<T> {
     pub(crate) set_up: String,
 }
 
-/// Runs the round of a seed. Returns the number of its operations, or a report if it fails.
-pub(crate) fn round<T: Target>(seed: u64) -> Result<usize, String> {
+/// Runs the round of a seed, and returns a report if it fails.
+pub(crate) fn round<T: Target>(seed: u64) -> Result<(), String> {
     let mut log = Vec::new();
     let result = caught(|| {
         let mut random = Random::new(seed);
@@ -67,17 +65,12 @@ pub(crate) fn round<T: Target>(seed: u64) -> Result<usize, String> {
         }
         target.finish();
     });
-    result.map(|()| log.len()).map_err(|message| report::<T>(seed, &message, &log))
+    result.map_err(|message| report::<T>(seed, &message, &log))
 }
 
 /// Calls `code`, and returns its message if it panics.
-pub(crate) fn caught<R>(code: impl FnOnce() -> R) -> Result<R, String> {
-    panic::catch_unwind(AssertUnwindSafe(code)).map_err(|payload| message(&*payload))
-}
-
-pub(crate) fn message(payload: &(dyn Any + Send)) -> String {
-    let owned = payload.downcast_ref::<String>().cloned();
-    owned.or_else(|| payload.downcast_ref::<&str>().map(|&text| text.to_owned())).unwrap_or_default()
+fn caught(code: impl FnOnce()) -> Result<(), String> {
+    panic::catch_unwind(AssertUnwindSafe(code)).map_err(|payload| panic_message_of(&*payload))
 }
 
 fn report<T: Target>(seed: u64, message: &str, log: &[T::Op]) -> String {
@@ -85,15 +78,13 @@ fn report<T: Target>(seed: u64, message: &str, log: &[T::Op]) -> String {
     let ops = shrunk(log, |ops| replay::<T>(seed, ops).map_err(|message| last = message).is_err());
     let listed: Vec<String> = ops.iter().map(|op| format!("    {op:?}")).collect();
     format!(
-        "{name} FAILED with seed {seed}: {message}\n\
-         again: cargo run --release --manifest-path tests/fuzz/Cargo.toml -- {name} --seed {seed} --operations 1\n\
+        "{message}\n\
          set-up: {}\n\
          shortened from {} to {} operations, which end with: {last}\n{}",
         T::new(&mut Random::new(seed)).set_up,
         log.len(),
         ops.len(),
         listed.join("\n"),
-        name = T::NAME,
     )
 }
 
