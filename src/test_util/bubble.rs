@@ -351,12 +351,10 @@ impl Bubble {
             owner.timer().leave_order_to_chance(seed);
         }
         let (looks, given_up) = give_up_after(self.patience.unwrap_or(default));
-        let output = unless_given_up(own, code(), given_up).await;
-        // No clock has moved since the future ended, and from now on none will.
-        let _still = watch.claim(Claim::Settle);
+        let output = unless_given_up(own, &watch, code(), given_up).await;
         looks.thread().unpark();
         let _ = looks.join();
-        let output = output
+        let (output, _still) = output
             .map_err(|waiting| format!("deadlock: nothing is left to wake the bubble's own future\n{waiting}"))?;
         let mut left = waiting(own);
         if left.0 > 0 {
@@ -370,15 +368,17 @@ impl Bubble {
     }
 }
 
-/// Returns the output of a future. If the bubble is given up first, returns a description of everything that waits,
-/// taken before the future is dropped.
+/// Returns the output of a future, and a claim that has kept the clock still since it ended. If the bubble is given up
+/// first, returns a description of everything that waits, taken before the future is dropped.
 async fn unless_given_up<F: Future>(
     own: &Arc<OwnRuntime>,
+    watch: &Arc<Watch>,
     future: F,
     given_up: oneshot::Receiver<()>,
-) -> Result<F::Output, String> {
+) -> Result<(F::Output, Claimed), String> {
     let (mut future, mut given_up) = (pin!(future), pin!(given_up));
-    poll_fn(|cx| match own.poll(future.as_mut()) {
+    let mut stops = pin!(poll_fn(|cx| future.as_mut().poll(cx).map(|output| (output, watch.claim(Claim::Settle)))));
+    poll_fn(|cx| match own.poll(stops.as_mut()) {
         Poll::Ready(output) => Poll::Ready(Ok(output)),
         Poll::Pending => given_up.as_mut().poll(cx).map(|_| Err(waiting(own).1)),
     })

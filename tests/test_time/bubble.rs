@@ -4,9 +4,10 @@
 use std::future::{self, Future};
 use std::process::Output;
 use std::sync::{Arc, Mutex};
+use std::task::Poll;
 use std::thread;
 
-use crate::common::{HOUR, current_thread, ms, must_end, panic_message};
+use crate::common::{HOUR, OnDrop, current_thread, ms, must_end, panic_message};
 use crate::kinds::{DAY, Kind, on_each};
 use hairspring::test_util::{self, Bubble, bubble};
 use hairspring::{Duration, interval, sleep};
@@ -74,6 +75,19 @@ fn leaving_tasks_fails_and_names_their_timers() {
         let names = message.contains("Sleep") && message.contains(&timer);
         assert!(message.starts_with(&format!("{LEFT}2 tasks, 1 timer\n")) && names, "{message}");
     });
+}
+
+#[test]
+fn the_clock_stands_still_from_the_end_of_the_future() {
+    let drops_slowly = || {
+        let slow = OnDrop(|| thread::sleep(ms(100)));
+        tokio::spawn(sleep(HOUR));
+        future::poll_fn(move |_| {
+            let _ = &slow;
+            Poll::Ready(())
+        })
+    };
+    each_fails(drops_slowly, |message| assert!(message.starts_with(&format!("{LEFT}1 task")), "{message}"));
 }
 
 #[test]
