@@ -39,7 +39,10 @@ fn a_sleep_has_elapsed_once_it_has_fired() {
             hairspring::advance(ms(20)).await;
             assert!(sleep.is_elapsed(), "it has fired");
             sleep.reset_at($now + ms(10));
-            assert!(!sleep.is_elapsed() && poll(&mut sleep).is_pending());
+            let (woken, waker) = Wakes::new();
+            assert!(!sleep.is_elapsed() && poll_with(&mut sleep, &waker).is_pending());
+            sleep.reset_at($now + ms(20));
+            assert_eq!(woken.count(), 0, "reset to the future");
             sleep.reset_at($now - ms(1));
             assert!(sleep.is_elapsed(), "reset to the past");
             assert!(poll(&mut sleep).is_ready() && sleep.is_elapsed());
