@@ -277,7 +277,9 @@ mod tests {
             assert_eq!(step.state(&watch), State::Ready);
             tokio::time::pause();
             let paused = clock::now();
-            assert!(step.act(&watch, &mut None));
+            let mut no_alarm = Some(watch.claim(Claim::NoAlarm));
+            assert!(step.act(&watch, &mut no_alarm));
+            assert!(no_alarm.is_none(), "the alarms are set again before other tasks run");
             assert_eq!(clock::now(), paused);
         });
     }

@@ -270,5 +270,14 @@ mod tests {
         assert!(is_idle.blocking_recv().unwrap().is_none());
         looks.join().unwrap();
         assert!(reports.try_recv().is_err(), "it reports once");
+
+        let watch = Watch::of(runtime.handle());
+        let (idle, mut is_idle) = oneshot::channel();
+        let mut no_alarm = Some(watch.claim(Claim::NoAlarm));
+        assert!(Tell { idle: Some(idle), gives_up: false }.act(&watch, &mut no_alarm));
+        assert!(
+            no_alarm.is_none() && is_idle.try_recv().unwrap().is_some(),
+            "the test's own task sets the alarms again"
+        );
     }
 }

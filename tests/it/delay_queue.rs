@@ -200,6 +200,12 @@ fn a_change_that_leaves_the_answer_wakes_nobody() {
             change(&mut queue, &key);
             assert_eq!((woken.count(), poll(&mut queue)), (0, Poll::Pending));
         }
+        let mut queue = DelayQueue::new();
+        let key = queue.insert(1, HOUR);
+        let (woken, waker) = Wakes::new();
+        assert!(poll_with(&mut queue, &waker).is_pending());
+        queue.reset(&key, 3 * HOUR);
+        assert_eq!(woken.count(), 1, "the poller waits for this entry");
     });
 }
 

@@ -37,6 +37,16 @@ fn a_sleep_has_fired_even_if_its_task_has_spent_its_budget() {
     });
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_reset_to_a_later_time_wakes_no_task() {
+    let (woken, waker) = Wakes::new();
+    let (mut boot, mut wall) = (boot::sleep(HOUR), wall::sleep_until(wall::now() + HOUR));
+    assert!(poll_with(&mut boot, &waker).is_pending() && poll_with(&mut wall, &waker).is_pending());
+    boot.reset_at(boot::Instant::now() + 2 * HOUR);
+    wall.reset_at(wall::now() + 2 * HOUR);
+    assert_eq!(woken.count(), 0);
+}
+
 #[test]
 fn a_suspension_counts_only_for_boot_timers() {
     in_virtual_time(|| async {
