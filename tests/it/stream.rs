@@ -379,6 +379,7 @@ fn size_hints() {
     assert_eq!(three().chunks_timeout(2, HOUR).size_hint(), (1, Some(3)));
     assert_eq!(three().debounce(HOUR).size_hint(), (1, Some(3)));
     assert_eq!(three().throttle_latest(HOUR).size_hint(), (1, Some(3)));
+    assert_eq!(interval(HOUR).size_hint(), (usize::MAX, None));
     assert_eq!(stream::repeat(1).timeout(HOUR).size_hint(), (usize::MAX, None));
     assert_eq!(stream::repeat(1).debounce(HOUR).size_hint(), (1, None));
     let mut begun = task::spawn(three().chain(stream::pending()).chunks_timeout(4, HOUR));
