@@ -9,7 +9,7 @@ use crate::common::{HOUR, ms, must_end, panic_message, poll};
 use futures::{FutureExt as _, Stream, StreamExt as _, stream};
 use hairspring::error::Elapsed;
 use hairspring::stream::IntervalStream;
-use hairspring::{Duration, Instant, StreamExt, Timer, interval, interval_at};
+use hairspring::{Duration, Instant, StreamExt, Timer, interval, interval_at, wall};
 use tokio::sync::mpsc;
 use tokio::time::advance;
 use tokio_test::{assert_pending, assert_ready, assert_ready_eq, task};
@@ -370,6 +370,8 @@ fn size_hints() {
     assert_eq!(three().chunks_timeout(2, HOUR).size_hint(), (1, Some(3)));
     assert_eq!(three().debounce(HOUR).size_hint(), (1, Some(3)));
     assert_eq!(three().throttle_latest(HOUR).size_hint(), (1, Some(3)));
+    assert_eq!(interval(HOUR).size_hint(), (usize::MAX, None));
+    assert_eq!(wall::interval_aligned(HOUR).size_hint(), (usize::MAX, None));
     assert_eq!(stream::repeat(1).timeout(HOUR).size_hint(), (usize::MAX, None));
     assert_eq!(stream::repeat(1).debounce(HOUR).size_hint(), (1, None));
     let mut begun = task::spawn(three().chain(stream::pending()).chunks_timeout(4, HOUR));
