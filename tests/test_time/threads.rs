@@ -1,5 +1,6 @@
 //! Threads and a paused multi-thread runtime. A thread in `block_on` holds time, and a thread that has left does not.
 
+use std::net::{Ipv4Addr, UdpSocket};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, mpsc};
@@ -12,9 +13,6 @@ use hairspring::{Duration, Instant, pause, sleep};
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use tokio::task::LocalSet;
-
-/// The real time that a few moves of a clock may take, thousands of times as much as they need.
-const SOON: Duration = Duration::from_secs(60);
 
 /// Enters a runtime, calls a function there, and leaves.
 type Way = (&'static str, fn(&Runtime, &dyn Fn()));
@@ -72,6 +70,13 @@ impl Then {
         Then::new(blocks, move || ends.store(true, SeqCst))
     }
 
+    /// Waits in a call that takes as long as it must: on a busy machine, a thread that wakes up now and then seems to run.
+    fn receives(receive: impl FnOnce(&UdpSocket) + Send + 'static) -> Then {
+        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let (sender, address) = (socket.try_clone().unwrap(), socket.local_addr().unwrap());
+        Then::new(move || receive(&socket), move || _ = sender.send_to(&[0], address).unwrap())
+    }
+
     fn waits_in(other: impl FnOnce() -> Runtime + Send + 'static) -> Then {
         let (sender, answer) = oneshot::channel();
         Then::new(move || other().block_on(answer).unwrap(), move || sender.send(()).unwrap())
@@ -107,7 +112,7 @@ fn goes_on((name, way): Way, then: Then) -> Result<(), String> {
     // By now, the thread most probably blocks.
     thread::sleep(ms(30));
     go.send(()).unwrap();
-    let passed = ended.recv_timeout(SOON);
+    let passed = ended.recv_timeout(HUNG);
     (then.release)();
     thread.join().unwrap();
     if let Some(runtime) = Arc::into_inner(runtime) {
@@ -125,7 +130,7 @@ type NamedThen = (&'static str, fn() -> Then);
 /// Ways to wait and to work that look different to the system.
 const THENS: &[NamedThen] = &[
     ("ends", || Then::new(|| (), || ())),
-    ("sleeps", || Then::repeats(|| thread::sleep(ms(100)))),
+    ("waits for a packet", || Then::receives(|socket| _ = socket.recv(&mut [0]).unwrap())),
     ("receives a message", || {
         let (sender, receiver) = mpsc::channel();
         Then::new(move || receiver.recv().unwrap(), move || sender.send(()).unwrap())
@@ -134,7 +139,7 @@ const THENS: &[NamedThen] = &[
     ("waits in a multi-thread runtime without drivers", || Then::waits_in(|| bare().into_iter().last().unwrap())),
     ("sleeps in another runtime", || Then::repeats(|| current_thread().block_on(sleep(ms(20))))),
     ("blocks in a current-thread runtime", || {
-        Then::repeats(|| current_thread().block_on(async { thread::sleep(ms(300)) }))
+        Then::receives(|socket| current_thread().block_on(async { _ = socket.recv(&mut [0]).unwrap() }))
     }),
 ];
 

@@ -1,11 +1,11 @@
 //! Random operations, after each of which the wheel's invariants must hold, and cancelling and resetting at every point
 //! of an entry's life. `tests/it/fuzz.rs` compares the wheel with a model.
 
-use super::{Key, Step, Tick, Ticks, Wheel, drain};
+use super::{Key, Step, Tick, Ticks, Wheel, drain, many};
 
 #[test]
 fn the_invariants_hold_after_every_operation() {
-    for seed in 0..42_u64 {
+    for seed in 0..many(42) {
         let mut state = seed;
         let mut below = |bound: u64| {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

@@ -27,8 +27,9 @@ async fn main() {
     far.abort();
 
     let mut queue = DelayQueue::new();
-    queue.insert("second", 4 * MS);
-    queue.insert("first", 2 * MS);
+    let now = Instant::now();
+    queue.insert_at("second", now + 4 * MS);
+    queue.insert_at("first", now + 2 * MS);
     assert_eq!(queue.next().await.unwrap().into_inner(), "first");
     assert_eq!(queue.next().await.unwrap().into_inner(), "second");
     let (map, mut expired) = DeadlineMap::new();
