@@ -26,7 +26,7 @@ struct Opened {
 }
 
 per_process! {
-    /// All timers, also such as have ended.
+    /// All timers, including those that have ended.
     fn all_timers() -> &'static Mutex<BTreeMap<BookingId, Opened>> = |_| Mutex::default();
 }
 

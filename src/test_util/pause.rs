@@ -100,7 +100,8 @@ pub fn pause_with_grace(grace: Duration) {
         by_tokio::read_clock();
         return;
     }
-    // Before taking the lock: this is slow, and others read the time. No thread makes the runtime a timer meanwhile.
+    // Before taking the lock: this is slow, and others read the time. It also creates the runtime's timer, so that no
+    // other thread can do that meanwhile.
     let (watch, _) = (Watch::of(&Handle::current()), registry::owner());
     let clock = ManualClock::with(watch.claims.clone());
     auto_advance::start(&clock, watch.clone(), grace);

@@ -37,7 +37,7 @@ fn each_earlier_deadline_wakes_the_poller() {
                     assert!(expirations.next().await.is_some() && expirations.next().await.is_some());
                     assert_eq!((map.len(), map.contains_key(&1)), (others as usize + 1, true));
                 }
-                // If a key is inserted again after its entry has expired, and then removed, the stream still has the first.
+                // The stream still has an expired entry if its key was inserted again, and then removed.
                 let (map, mut expirations) = DeadlineMap::builder().shards(1).build().unwrap();
                 map.insert(0, "expired", ms(0));
                 map.insert(0, "removed", HOUR);

@@ -1,4 +1,5 @@
-//! Memory taken by maps, queues, wheels and timers, measured at the allocator. A program must be able to afford one per peer.
+//! Memory taken by maps, queues, wheels and timers, measured at the allocator. A program must be able to afford a map, a
+//! queue and a wheel per peer.
 
 use std::alloc::System;
 

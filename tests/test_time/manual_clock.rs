@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use crate::common::{
-    HOUR, Wakes, YEAR, both_flavours, current_thread, inside, ms, multi_thread, must_end, on_wake, panic_message,
+    HOUR, Wakes, YEAR, current_thread, inside, ms, multi_thread, must_end, on_both_flavours, on_wake, panic_message,
     paused, poll, poll_with,
 };
 use crate::kinds::{DAY, Kind, NANO, on_each};
@@ -255,24 +255,20 @@ fn aligned_ticks_on_a_given_timer_follow_its_clock() {
 /// A bug that this crate had: such a timer fired by either clock.
 #[test]
 fn the_paused_clock_of_a_runtime_leaves_its_timers_alone() {
-    for runtime in both_flavours() {
-        must_end(move || {
-            runtime.block_on(async {
-                let clock = ManualClock::new();
-                let start = clock.now();
-                let installed = Timer::builder().clock(&clock).install().unwrap();
-                pause();
-                let (built, driver) = Timer::builder().clock(&clock).build_with_driver().unwrap();
-                drop(tokio::spawn(driver));
-                let naps = [installed, built].map(|timer| tokio::spawn(timer.sleep(HOUR)));
-                advance(2 * HOUR).await;
-                settle().await;
-                assert!(clock.now() == start && naps.iter().all(|nap| !nap.is_finished()));
-                clock.advance(HOUR);
-                for nap in naps {
-                    nap.await.unwrap();
-                }
-            });
-        });
-    }
+    on_both_flavours(|| async {
+        let clock = ManualClock::new();
+        let start = clock.now();
+        let installed = Timer::builder().clock(&clock).install().unwrap();
+        pause();
+        let (built, driver) = Timer::builder().clock(&clock).build_with_driver().unwrap();
+        drop(tokio::spawn(driver));
+        let naps = [installed, built].map(|timer| tokio::spawn(timer.sleep(HOUR)));
+        advance(2 * HOUR).await;
+        settle().await;
+        assert!(clock.now() == start && naps.iter().all(|nap| !nap.is_finished()));
+        clock.advance(HOUR);
+        for nap in naps {
+            nap.await.unwrap();
+        }
+    });
 }

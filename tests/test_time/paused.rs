@@ -1,5 +1,5 @@
 //! A paused clock moves from deadline to deadline whenever nothing else can happen. The fuzzer tests with random programs
-//! that it is exact: see `tests/it/fuzz.rs`. The cases here are rare in such programs.
+//! that it is exact: see `tests/it/fuzz`. The cases here are rare in such programs.
 
 use std::sync::{Arc, Mutex};
 use std::thread;

@@ -70,7 +70,7 @@ impl Then {
         Then::new(blocks, move || ends.store(true, SeqCst))
     }
 
-    /// Waits in a call that takes as long as it must: on a busy machine, a thread that wakes up now and then seems to run.
+    /// Waits in one call until it is released: on a busy machine, a thread that wakes up now and then seems to run.
     fn receives(receive: impl FnOnce(&UdpSocket) + Send + 'static) -> Then {
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let (sender, address) = (socket.try_clone().unwrap(), socket.local_addr().unwrap());

@@ -1,5 +1,5 @@
 //! Random operations, after each of which the wheel's invariants must hold, and cancelling and resetting at every point
-//! of an entry's life. `tests/it/fuzz.rs` compares the wheel with a model.
+//! of an entry's life. `tests/it/fuzz` compares the wheel with a model.
 
 use super::{Key, Step, Tick, Ticks, Wheel, drain, many};
 

@@ -32,6 +32,14 @@ pub(crate) fn far_start(random: &mut Random, spans: u64) -> u64 {
     start - random.up_to_bits(40)
 }
 
+/// A timer on a clock that starts at a random tick, with that tick.
+pub(crate) fn far_timer(random: &mut Random) -> (u64, ManualClock, Timer) {
+    let start = far_start(random, 4);
+    let (clock, _) = clock_at(start);
+    let timer = Timer::builder().clock(&clock).build().expect("good settings");
+    (start, clock, timer)
+}
+
 /// Whether a clock has stopped for the first of some entries, and not for one that is gone or postponed. If there are
 /// many, it may stop earlier, because the wheel knows only the slot of the first. If the poller is awake, it may stop
 /// later or not at all.

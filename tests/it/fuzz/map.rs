@@ -10,9 +10,9 @@ use std::task::{Context, Poll, Waker};
 
 use futures::Stream;
 use hairspring::test_util::ManualClock;
-use hairspring::{DeadlineMap, Duration, Expirations, Instant, Timer};
+use hairspring::{DeadlineMap, Duration, Expirations, Instant};
 
-use super::clock::{clock_at, far_start, in_time};
+use super::clock::{far_timer, in_time};
 use super::run::{Round, Target};
 use crate::common::{Random, Wakes};
 
@@ -82,9 +82,7 @@ impl Target for Pair {
     type Op = Op;
 
     fn new(random: &mut Random) -> Round<Pair> {
-        let start = far_start(random, 4);
-        let (clock, _) = clock_at(start);
-        let timer = Timer::builder().clock(&clock).build().expect("good settings");
+        let (start, clock, timer) = far_timer(random);
         let shards = random.pick(&[1, 1, 2, 8, 64]);
         let keys = random.pick(&[1, 3, 20, 40, 300]);
         let reach = random.pick(&[3, 8, 14, 32, 45, 55]);

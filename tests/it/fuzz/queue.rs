@@ -7,9 +7,9 @@ use std::task::{Context, Poll, Waker};
 
 use hairspring::delay_queue::{Expired, Key};
 use hairspring::test_util::ManualClock;
-use hairspring::{DelayQueue, Duration, Instant, Timer};
+use hairspring::{DelayQueue, Duration, Instant};
 
-use super::clock::{clock_at, far_start, in_time};
+use super::clock::{far_timer, in_time};
 use super::run::{Round, Target, pick};
 use crate::common::{Random, Wakes};
 
@@ -73,9 +73,7 @@ impl Target for Pair {
     type Op = Op;
 
     fn new(random: &mut Random) -> Round<Pair> {
-        let start = far_start(random, 4);
-        let (clock, _) = clock_at(start);
-        let timer = Timer::builder().clock(&clock).build().expect("good settings");
+        let (start, clock, timer) = far_timer(random);
         let limit = random.pick(&[1, 3, 20, 20, 200]);
         let reach = random.pick(&[3, 7, 14, 22, 40, 55]);
         let target = Pair {
