@@ -13,7 +13,7 @@ use tokio::runtime::Handle;
 use crate::clock::source::LAST;
 use crate::test_util::hold::{Claim, Claimed};
 use crate::test_util::idle::Watch;
-use crate::test_util::manual::{By, ManualClock, WeakClock};
+use crate::test_util::manual::{By, ManualClock, Moves, WeakClock};
 use crate::test_util::when_idle::{self, Action, State, WhenIdle};
 
 impl ManualClock {
@@ -122,25 +122,28 @@ pub(super) fn start(clock: &ManualClock, watch: Arc<Watch>, grace: Duration) {
 
 struct Advance {
     clock: WeakClock,
-    /// How many claims on the clock had ended before the last check.
-    ended: u64,
+    /// The moves before the last check, and how many claims on the clock had ended.
+    before: (Moves, u64),
 }
 
 impl Advance {
     fn new(clock: &ManualClock) -> Advance {
         clock.state().auto_advances = true;
-        Advance { clock: clock.downgrade(), ended: 0 }
+        Advance { clock: clock.downgrade(), before: Default::default() }
     }
 }
 
 impl Action for Advance {
     fn state(&mut self, watch: &Watch) -> State {
         let Some(clock) = self.clock.upgrade() else { return State::Over };
-        self.ended = clock.claims().ended();
-        let auto_advances = clock.state().auto_advances;
+        let (auto_advances, moves) = {
+            let state = clock.state();
+            (state.auto_advances, state.moves())
+        };
+        self.before = (moves.unwrap_or_default(), clock.claims().ended());
         match () {
             () if !auto_advances => State::Over,
-            () if watch.claims.any(Claim::Settle) => State::Later,
+            () if moves.is_none() || watch.claims.any(Claim::Settle) => State::Later,
             () if !clock.has_work() || clock.claims().any(Claim::Hold) => State::Waits,
             () => State::Ready,
         }
@@ -148,7 +151,8 @@ impl Action for Advance {
 
     fn act(&mut self, watch: &Watch, _: &mut Option<Claimed>) -> bool {
         let Some(clock) = self.clock.upgrade().filter(|_| !watch.claims.any(Claim::Settle)) else { return false };
-        clock.move_to_next(LAST, By::Itself(self.ended)).is_some()
+        let (moves, ended) = self.before;
+        clock.move_to_next(LAST, By::IdleAfter(moves, ended)).is_some()
     }
 
     fn report(&mut self, patience: Duration, watch: &Watch) -> Option<String> {
@@ -215,16 +219,22 @@ mod tests {
         (clock, (timer, sleep))
     }
 
-    /// A bug that this crate had: what came while the clock was held could still run after a short hold had ended.
+    /// Bugs that this crate had: what came while the clock was held, or was woken by another thread that moved it, could
+    /// still run when that was over.
     #[test]
-    fn a_clock_does_not_move_if_a_hold_ended_during_the_check() {
+    fn a_clock_does_not_move_if_a_hold_or_a_move_ended_during_the_check() {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
-        let ((clock, _sleep), watch) = (clock_of_a_sleep(), Watch::of(runtime.handle()));
-        let (mut advance, before) = (Advance::new(&clock), clock.now());
-        assert_eq!(advance.state(&watch), State::Ready);
-        drop(clock.hold());
-        assert!(!advance.act(&watch, &mut None));
-        assert_eq!(clock.now(), before);
+        let ((clock, (timer, _sleep)), watch) = (clock_of_a_sleep(), Watch::of(runtime.handle()));
+        let (mut advance, mut sooner) = (Advance::new(&clock), timer.sleep(Duration::from_secs(1)));
+        assert!(Pin::new(&mut sooner).poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        let during: [fn(&ManualClock); 2] = [|clock| drop(clock.hold()), |clock| clock.advance(Duration::from_secs(1))];
+        for during in during {
+            assert_eq!(advance.state(&watch), State::Ready);
+            during(&clock);
+            let before = clock.now();
+            assert!(!advance.act(&watch, &mut None));
+            assert_eq!(clock.now(), before);
+        }
         assert_eq!(advance.state(&watch), State::Ready);
         assert!(advance.act(&watch, &mut None));
     }

@@ -4,6 +4,7 @@
 // 1. A clock's time never goes back. Its timers fire in deadline order, while it shows their deadlines.
 // 2. No lock of the clock is held while timers fire: their wakers may use the clock.
 // 3. Dropping a clock ends its timers.
+// 4. A runtime does not count as idle while another thread fires timers: the tasks that they wake come first.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
@@ -72,6 +73,21 @@ pub(super) struct State {
     pub(super) auto_advances: bool,
     /// How often its rate was set.
     pub(super) rate: u64,
+    moves: Moves,
+}
+
+/// How many moves are firing timers now, and how many have fired any.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Moves {
+    firing: u32,
+    fired: u64,
+}
+
+impl Moves {
+    fn end(&mut self, fired: usize) {
+        self.firing -= 1;
+        self.fired += u64::from(fired > 0);
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -79,9 +95,16 @@ pub(super) enum By {
     Test,
     /// One of our threads, which decided that when so many claims on the clock had ended.
     Itself(u64),
+    /// The same, because a runtime was idle after these moves.
+    IdleAfter(Moves, u64),
 }
 
 impl State {
+    /// The moves so far, unless one is firing timers.
+    pub(super) fn moves(&self) -> Option<Moves> {
+        Some(self.moves).filter(|moves| moves.firing == 0)
+    }
+
     fn show(&mut self, tick: Tick) {
         self.now = self.now.max(tick);
         for timer in self.timers.iter().map(TimerHold::lease).filter(|timer| timer.serves()) {
@@ -119,7 +142,8 @@ impl ManualClock {
     /// A new clock that these claims hold.
     pub(super) fn with(claims: Arc<Claims>) -> Self {
         one_is_held();
-        let state = State { now: clock::now(), timers: Vec::new(), auto_advances: false, rate: 0 };
+        let state =
+            State { now: clock::now(), timers: Vec::new(), auto_advances: false, rate: 0, moves: Moves::default() };
         ManualClock { inner: Arc::new(Inner { claims, state: Mutex::new(state) }) }
     }
 
@@ -296,11 +320,17 @@ impl ManualClock {
         let mut state = self.state();
         match by {
             By::Test => state.show(tick),
-            By::Itself(ended) if self.claims().unless_held(ended, || state.show(tick)) => {}
-            By::Itself(_) => return None,
+            By::IdleAfter(moves, _) if moves != state.moves => return None,
+            By::Itself(ended) | By::IdleAfter(_, ended) => {
+                if !self.claims().unless_held(ended, || state.show(tick)) {
+                    return None;
+                }
+            }
         }
+        state.moves.firing += 1;
         let timers = State::timers(state);
         let fired = timers.iter().map(|held| held.lease().fire_at(tick)).sum();
+        self.state().moves.end(fired);
         for held in &timers {
             held.lease().close_if_unneeded();
         }

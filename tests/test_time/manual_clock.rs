@@ -2,6 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
@@ -12,6 +13,7 @@ use crate::common::{
 use crate::kinds::{DAY, Kind, NANO, on_each};
 use hairspring::test_util::{ManualClock, settle};
 use hairspring::{Duration, Instant, Timer, advance, boot, pause, resume, sleep, sleep_until, timeout_at, wall};
+use tokio::sync::mpsc::unbounded_channel;
 
 fn timer_on(clock: &ManualClock) -> Timer {
     Timer::builder().clock(clock).build().unwrap()
@@ -167,6 +169,35 @@ fn a_clock_runs_at_its_rate() {
         let message = panic_message(|| ManualClock::new().rate(rate));
         assert!(message.ends_with(named), "{message}");
     }
+}
+
+/// A bug that this crate had: time passed before the tasks of timers ran that another thread was still firing.
+#[test]
+fn a_clock_does_not_move_by_itself_while_a_thread_fires_timers() {
+    on_both_flavours(|| async {
+        let clock = ManualClock::new();
+        let (timer, start, hold) = (timer_on(&clock), clock.now(), clock.hold());
+        clock.auto_advance();
+        let mut sleeps = [1, 2].map(|seconds| timer.sleep(Duration::from_secs(seconds)));
+        let ((begins, mut begun), (goes_on, go_on)) = (unbounded_channel(), channel());
+        let go_on = Mutex::new(go_on);
+        let blocks = on_wake(move || {
+            begins.send(()).unwrap();
+            go_on.lock().unwrap().recv().unwrap();
+        });
+        assert!(poll_with(&mut sleeps[0], &blocks).is_pending() && poll(&mut sleeps[1]).is_pending());
+        let moves = clock.clone();
+        let thread = thread::spawn(move || moves.advance(Duration::from_secs(1)));
+        begun.recv().await.unwrap();
+        drop(hold);
+        sleep(ms(50)).await;
+        assert_eq!(clock.now() - start, Duration::from_secs(1));
+        goes_on.send(()).unwrap();
+        let [_, later] = sleeps;
+        later.await;
+        assert_eq!(clock.now() - start, Duration::from_secs(2));
+        thread.join().unwrap();
+    });
 }
 
 /// Sequences of waits that reach the end of time.
