@@ -129,7 +129,6 @@ impl Memory {
         self.holders.begin(timer.epoch);
         self.used.store(settings.shards, SeqCst);
         self.turn_count.store(0, Relaxed);
-        Hooks::opens(timer);
         timer.all().iter().for_each(|shard| shard.open(timer.epoch, settings.resolution, wheels_begin));
         // Last: sleeps of an earlier timer check the shards afterwards.
         self.capacity.open(settings.capacity);
@@ -186,10 +185,12 @@ impl TimerLease {
         let wheels_begin = if MODELLED { Tick::ZERO } else { source::wheels_begin() };
         let timer = free.unwrap_or_else(|| Memory::new(room)).begin(settings, wheels_begin);
         timer.turns().set_handler(timer.memory);
+        Hooks::opens(timer);
         timer
     }
 
-    /// A timer for a model; its memory is not reused. The alarm thread calls `handler`, or else the memory itself.
+    /// A timer for a model; its memory is not reused, and no other test wakes its driver. The alarm thread calls
+    /// `handler`, or else the memory itself.
     #[cfg(test)]
     pub(crate) fn of_a_model(handler: Option<&'static dyn AlarmHandler>) -> TimerLease {
         let settings = Settings { coalesce: Ticks(0), ..Settings::with_shards(2) };
