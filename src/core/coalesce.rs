@@ -118,6 +118,8 @@ mod tests {
             now = coalesce.earliest_turn(Tick(deadline)).0;
             assert_eq!(now, deadline);
             coalesce = coalesce.after_turn(Tick(now), 1, Tick(now + 10 * LONGEST.0));
+            // A turn that fires nothing, for a timer that was cancelled, is no company.
+            coalesce = coalesce.after_turn(Tick(now + 50), 0, Tick(now + 10 * LONGEST.0));
         }
         let turns = turns(&mut coalesce, (now + 100..now + 10_000).step_by(100));
         assert!(turns[1..].iter().all(|&(_, fired)| fired > 1), "{turns:?}");
