@@ -296,8 +296,14 @@ impl Turns {
             return;
         }
         let mut state = self.parker.lock();
-        if !state.scan_again() && state.phase() == Phase::Idle && self.next_wake() >= before {
+        if state.scan_again() || state.phase() != Phase::Idle || self.next_wake() < before {
+            return;
+        }
+        if state.is_driverless {
             self.call(state);
+        } else {
+            // The alarm that is set is only early: nobody has to watch whether the driver comes.
+            wake(state);
         }
     }
 
@@ -390,9 +396,12 @@ impl Turns {
     /// check that is due soon, to save a wake-up: it was on time, or has yet to go off. Not while it is distrusted.
     fn check_at(&self, state: &mut Locked<'_, TurnState>, now: Instant, at: Instant) {
         let is_trusted = matches!(state.alarm, TurnAlarm::Timerfd(_)) && !state.is_distrusted(now);
+        let is_watched_sleep = matches!(state.alarm, TurnAlarm::DriverSleep { .. });
         let at = match state.checks_at {
             Some(before) if is_trusted && before < now + BETWEEN_CHECKS * 3 / 4 => at.max(now + BETWEEN_CHECKS),
             Some(before) if is_trusted && before < at + BETWEEN_CHECKS => return,
+            // Too early, after a removal. The thread then sets it again, which is cheaper than for each removal.
+            Some(before) if is_watched_sleep && now < before && before <= at => return,
             _ => at,
         };
         state.checks_at = Some(at);
@@ -558,6 +567,27 @@ mod tests {
         };
         let first = turn();
         assert!(turn() > first);
+    }
+
+    /// A bug that this crate had: while a test might pause the clock, each timeout that ended in time moved the alarm
+    /// thread's alarm twice.
+    #[test]
+    fn a_removal_wakes_the_driver_and_leaves_the_alarm_until_it_is_too_early() {
+        let turns = parked();
+        turns.set_handler(Notes::new());
+        set_alarm(&turns, TurnAlarm::DriverSleep { watched: true });
+        let (first, second) = (clock::now() + Ticks(1 << 44), clock::now() + Ticks(1 << 45));
+        let instant = |tick| Some(clock::instant_of(tick).into_std());
+        assert!(comes(&turns));
+        assert_eq!(turns.end_turn(Tick(1), 0, first), Some(first));
+        turns.postponed(first);
+        assert!(turns.parker.lock().driver.is_none(), "it was woken");
+        assert_eq!((turns.next_wake(), turns.booked()), (first, instant(first)));
+        assert!(comes(&turns));
+        assert_eq!(turns.end_turn(Tick(1), 0, second), Some(second));
+        assert_eq!((turns.next_wake(), turns.booked()), (second, instant(first)));
+        assert!(matches!(turns.alarm(), Due::Nothing));
+        assert_eq!(turns.booked(), instant(second));
     }
 
     /// If a helper blocks after it has ended a turn early, another has to come soon.
