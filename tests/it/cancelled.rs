@@ -1,5 +1,6 @@
 //! Cancelled and postponed timers do not move a paused clock.
 
+use std::future::poll_fn;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -249,4 +250,27 @@ mod manual_clocks {
         done.store(true, Ordering::Relaxed);
         checks.join().unwrap();
     }
+}
+
+/// Nor may the clock stop at the old deadline of an entry that was touched while it ran.
+#[cfg(feature = "test-util")]
+#[test]
+fn an_entry_that_was_touched_before_a_pause_wakes_its_consumer_once() {
+    must_end(|| {
+        current_thread().block_on(async {
+            let (map, mut expirations) = DeadlineMap::new();
+            map.insert(1, (), SHORT);
+            assert!(poll(&mut expirations.next()).is_pending());
+            assert!(map.touch(&1, LONG));
+            seen(true).await;
+            hairspring::pause();
+            let mut polls = Vec::new();
+            let expired = poll_fn(|cx| {
+                polls.push(Instant::now());
+                expirations.poll_next_unpin(cx)
+            });
+            assert_eq!(expired.await, Some((1, ())));
+            assert_eq!(polls.len(), 2, "{polls:?}");
+        });
+    });
 }
