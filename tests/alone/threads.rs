@@ -198,8 +198,8 @@ fn one_thread_watches_for_jumps_while_something_waits_for_them() {
                 assert_eq!(watchers(), 1);
             }
             drop(day);
-            // It stays for ten seconds, in case something waits again. So do helper threads.
-            while watchers() > 0 || !threads_named("hairspring-helper").is_empty() {
+            // It stays for ten seconds, in case something waits again. So do helper threads: Linux cuts their name.
+            while watchers() > 0 || !threads_named("hairspring-help").is_empty() {
                 thread::sleep(ms(10));
             }
         });
