@@ -1,6 +1,5 @@
 //! Cancelled and postponed timers do not move a paused clock.
 
-use std::future::poll_fn;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -265,7 +264,7 @@ fn an_entry_that_was_touched_before_a_pause_wakes_its_consumer_once() {
             seen(true).await;
             hairspring::pause();
             let mut polls = Vec::new();
-            let expired = poll_fn(|cx| {
+            let expired = std::future::poll_fn(|cx| {
                 polls.push(Instant::now());
                 expirations.poll_next_unpin(cx)
             });
