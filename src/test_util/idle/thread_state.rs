@@ -36,6 +36,12 @@ impl Thread {
     }
 }
 
+/// Whether the thread with this number runs or is ready to run. Keeps no file open: many pieces of work may end together.
+pub(super) fn runs(number: u32) -> bool {
+    let state = waits::open(number, "stat").and_then(|stat| waits::read(&stat, &mut [0; 192]).map(is_awake));
+    state.unwrap_or(false)
+}
+
 /// Whether a thread runs or is ready to run. The state follows the name, which is in parentheses, may contain some,
 /// and need not be UTF-8.
 fn is_awake(stat: &[u8]) -> bool {

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use tokio::runtime::{self, Handle, RuntimeMetrics};
 
-use super::thread_state::{BlockedThread, Thread};
+use super::thread_state::{self, BlockedThread};
 use super::{OwnRuntime, Workers, wait_until};
 use crate::clock::source::Offset;
 use crate::core::registry;
@@ -41,8 +41,8 @@ pub(crate) struct Watch {
     pub(super) workers: Mutex<Workers>,
     /// Also those on the clock in `time`.
     pub(crate) claims: Arc<Claims>,
-    /// The claims of work that has just ended, and on which thread.
-    ending: Mutex<Vec<(Option<Thread>, Claimed)>>,
+    /// The claims of work that has just ended, and the number of the thread that it was on, if the system shows threads.
+    ending: Mutex<Vec<(Option<u32>, Claimed)>>,
     time: RwLock<Option<Time>>,
     has_ended: AtomicBool,
 }
@@ -131,8 +131,7 @@ impl Watch {
 
     /// Whether blocking work runs that a test started here.
     pub(super) fn works(&self) -> bool {
-        let runs = |thread: &Thread| thread.sleeps() == Some(false);
-        lock(&self.ending).retain(|(thread, _)| thread.as_ref().is_some_and(runs));
+        lock(&self.ending).retain(|(thread, _)| thread.is_some_and(thread_state::runs));
         self.claims.any(Claim::Work)
     }
 
@@ -177,7 +176,7 @@ impl Watch {
 impl Drop for EndsOnThread {
     fn drop(&mut self) {
         if let Some(work) = self.work.take().filter(|_| !self.watch.has_ended()) {
-            lock(&self.watch.ending).push((Thread::current(), work));
+            lock(&self.watch.ending).push((waits::are_known().then(waits::current_number), work));
         }
     }
 }
