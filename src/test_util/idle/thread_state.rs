@@ -36,7 +36,7 @@ impl Thread {
     }
 }
 
-/// Whether the thread with this number runs or is ready to run. Keeps no file open: many pieces of work may end together.
+/// Whether the thread with this number runs or is ready to run. Keeps no file open: much work may end together.
 pub(super) fn runs(number: u32) -> bool {
     let state = waits::open(number, "stat").and_then(|stat| waits::read(&stat, &mut [0; 192]).map(is_awake));
     state.unwrap_or(false)
