@@ -396,7 +396,7 @@ impl Turns {
     /// check that is due soon, to save a wake-up: it was on time, or has yet to go off. Not while it is distrusted.
     fn check_at(&self, state: &mut Locked<'_, TurnState>, now: Instant, at: Instant) {
         let is_trusted = matches!(state.alarm, TurnAlarm::Timerfd(_)) && !state.is_distrusted(now);
-        let is_watched_sleep = matches!(state.alarm, TurnAlarm::DriverSleep { .. });
+        let is_watched_sleep = matches!(state.alarm, TurnAlarm::DriverSleep { watched: true });
         let at = match state.checks_at {
             Some(before) if is_trusted && before < now + BETWEEN_CHECKS * 3 / 4 => at.max(now + BETWEEN_CHECKS),
             Some(before) if is_trusted && before < at + BETWEEN_CHECKS => return,

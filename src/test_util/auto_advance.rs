@@ -122,14 +122,14 @@ pub(super) fn start(clock: &ManualClock, watch: Arc<Watch>, grace: Duration) {
 
 struct Advance {
     clock: WeakClock,
-    /// The moves before the last check, and how many claims on the clock had ended.
-    before: (Moves, u64),
+    /// What the last check decided.
+    by: By,
 }
 
 impl Advance {
     fn new(clock: &ManualClock) -> Advance {
         clock.state().auto_advances = true;
-        Advance { clock: clock.downgrade(), before: Default::default() }
+        Advance { clock: clock.downgrade(), by: By::IdleAfter(Moves::default(), 0) }
     }
 }
 
@@ -140,7 +140,7 @@ impl Action for Advance {
             let state = clock.state();
             (state.auto_advances, state.moves())
         };
-        self.before = (moves.unwrap_or_default(), clock.claims().ended());
+        self.by = By::IdleAfter(moves.unwrap_or_default(), clock.claims().ended());
         match () {
             () if !auto_advances => State::Over,
             () if moves.is_none() || watch.claims.any(Claim::Settle) => State::Later,
@@ -151,8 +151,7 @@ impl Action for Advance {
 
     fn act(&mut self, watch: &Watch, _: &mut Option<Claimed>) -> bool {
         let Some(clock) = self.clock.upgrade().filter(|_| !watch.claims.any(Claim::Settle)) else { return false };
-        let (moves, ended) = self.before;
-        clock.move_to_next(LAST, By::IdleAfter(moves, ended)).is_some()
+        clock.move_to_next(LAST, self.by).is_some()
     }
 
     fn report(&mut self, patience: Duration, watch: &Watch) -> Option<String> {

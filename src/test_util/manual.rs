@@ -321,11 +321,8 @@ impl ManualClock {
         match by {
             By::Test => state.show(tick),
             By::IdleAfter(moves, _) if moves != state.moves => return None,
-            By::Itself(ended) | By::IdleAfter(_, ended) => {
-                if !self.claims().unless_held(ended, || state.show(tick)) {
-                    return None;
-                }
-            }
+            By::Itself(ended) | By::IdleAfter(_, ended) if self.claims().unless_held(ended, || state.show(tick)) => {}
+            By::Itself(_) | By::IdleAfter(..) => return None,
         }
         state.moves.firing += 1;
         let timers = State::timers(state);
