@@ -185,23 +185,30 @@ impl Instant {
     }
 }
 
-/// Whether tokio's clock is the system's: unless a test has paused or moved it, a reading of the system's lies between
-/// two readings of tokio's. The reverse does not work: the system's clock may just pass a paused one.
+/// Whether tokio's clock is the system's.
 pub(crate) fn clock_is_the_systems() -> bool {
-    let before = tokio::time::Instant::now().into_std();
-    let system = std::time::Instant::now();
-    let after = tokio::time::Instant::now().into_std();
-    before <= system && system <= after && !(TESTS_MAY_PAUSE && before == after && is_paused())
+    is_the_systems(tokio::time::Instant::now, || std::time::Instant::now().into())
 }
 
 /// Whether tokio's clock stands still while the system's advances.
 pub(crate) fn is_paused() -> bool {
-    let shown = tokio::time::Instant::now();
+    stands(tokio::time::Instant::now)
+}
+
+/// Whether a clock is the system's: unless a test has paused or moved it, a reading of the system's lies between two
+/// readings of that clock. The reverse does not work: the system's clock may just pass a paused one.
+pub(super) fn is_the_systems<T: PartialOrd>(clock: impl Fn() -> T, system: impl Fn() -> T) -> bool {
+    let (before, system, after) = (clock(), system(), clock());
+    before <= system && system <= after && !(TESTS_MAY_PAUSE && before == after && stands(clock))
+}
+
+fn stands<T: PartialEq>(clock: impl Fn() -> T) -> bool {
+    let shown = clock();
     let start = std::time::Instant::now();
     while std::time::Instant::now() == start {
         std::hint::spin_loop();
     }
-    tokio::time::Instant::now() == shown
+    clock() == shown
 }
 
 pub(crate) fn runtime_that_may_pause() -> Option<Handle> {

@@ -13,7 +13,7 @@ use std::sync::LazyLock;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::hooks::Hooks;
-use super::instant::saturate;
+use super::instant::{is_the_systems, saturate};
 use super::source::system_now;
 use crate::wheel::Tick;
 
@@ -44,12 +44,12 @@ impl Jumping {
     }
 
     /// Calls `now`, and returns its tick and the reading just after it.
-    pub(crate) fn read(self, now: impl FnOnce() -> Tick) -> (Tick, Reading) {
+    pub(crate) fn read(self, now: impl Fn() -> Tick) -> (Tick, Reading) {
         let before = system_now();
-        let tick = now();
-        let system = self.system();
-        let is_the_systems = before <= tick && tick <= system_now();
-        let reading = if is_the_systems { system } else { HELD.of(self) + i128::from(tick.0) };
+        let (tick, system) = (now(), self.system());
+        // A clock that was held before this is behind, even if another thread moves it meanwhile.
+        let runs = before <= tick && is_the_systems(now, system_now);
+        let reading = if runs { system } else { HELD.of(self) + i128::from(tick.0) };
         (tick, Reading(reading.saturating_add(Hooks::ahead(self))))
     }
 
@@ -354,6 +354,8 @@ impl Offsets {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::hooks::TESTS_MAY_PAUSE;
+    use crate::wheel::Ticks;
 
     #[test]
     fn a_jump_of_either_clock_is_seen_and_the_time_between_two_readings_is_not() {
@@ -373,6 +375,24 @@ mod tests {
             assert_eq!(clock.read(|| Tick(shown.0 + 1)).1, first.after(Duration::from_nanos(1)));
         }
     }
+
+    /// A bug that this crate had: if the thread was interrupted while the system's clock passed a paused one, that was
+    /// taken for the system's, and a sleep on the wall clock was early.
+    #[test]
+    fn a_held_clock_reads_the_same_while_the_systems_comes_by() {
+        if !TESTS_MAY_PAUSE {
+            return;
+        }
+        for clock in Jumping::ALL.repeat(100) {
+            let shown = system_now() + Ticks(20_000);
+            let reading = || clock.read(|| shown).1;
+            let first = reading();
+            while system_now() < shown + Ticks(5_000) {
+                assert_eq!(reading(), first);
+            }
+        }
+    }
+
     #[test]
     fn readings_and_times_agree_to_the_nanosecond_before_and_after_1970() {
         for seconds in [0, 1, 1 << 33, 1 << 39] {
