@@ -1,7 +1,5 @@
 //! `Builder::resolution`: when sleeps end, and which tasks run first.
 
-use std::task::Poll;
-
 use crate::common::{current_thread, ms, multi_thread, must_end, must_end_on, poll, polled};
 use hairspring::{Duration, Instant, Timer, interval, sleep};
 
@@ -81,7 +79,7 @@ fn a_late_interval_catches_up_without_its_driver() {
 mod by_hand {
     use std::future::Future;
     use std::pin::Pin;
-    use std::task::Context;
+    use std::task::{Context, Poll};
 
     use futures::StreamExt;
     use hairspring::test_util::ManualClock;

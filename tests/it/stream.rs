@@ -7,7 +7,6 @@ use std::task::{Context, Poll};
 
 use crate::common::{HOUR, ms, must_end_on, panic_message, poll};
 use futures::{FutureExt as _, Stream, StreamExt as _, stream};
-use hairspring::error::Elapsed;
 use hairspring::stream::IntervalStream;
 use hairspring::{Duration, Instant, StreamExt, Timer, interval, interval_at, wall};
 use tokio::sync::mpsc;
@@ -283,6 +282,8 @@ fn streams_match_models() {
 #[cfg(feature = "test-util")]
 #[tokio::test(start_paused = true)]
 async fn a_limit_that_has_begun_counts_again_on_a_chosen_timer() {
+    use hairspring::error::Elapsed;
+
     let clock = hairspring::test_util::ManualClock::new();
     let timer = Timer::builder().clock(&clock).build().unwrap();
     macro_rules! counts_again {
