@@ -4,12 +4,12 @@ use std::error::Error;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use crate::common::{HOUR, bare, current_thread, inside, ms, multi_thread, must_end, poll};
-use crate::{alone, threads_named, with_few_files};
+use crate::common::{HOUR, bare, current_thread, inside, ms, multi_thread, poll, polled};
+use crate::{alone, sleeps, threads_named, with_few_files};
 use futures::executor::block_on;
 use hairspring::timer::Alarm;
 use hairspring::{Timer, sleep, wall};
@@ -51,13 +51,9 @@ fn a_builder_reports_that_no_file_can_be_opened() {
 /// Waits until the alarm thread waits for its file. If the file is closed and its number reused just before that, the
 /// thread does not notice.
 fn wait_for_the_alarm_thread() {
-    let is_asleep = |task: PathBuf| {
-        let stat = std::fs::read_to_string(task.join("stat")).unwrap_or_default();
-        stat.rsplit_once(')').is_some_and(|(_, state)| state.trim_start().starts_with('S'))
-    };
     let mut seen = 0;
     while seen < 3 {
-        let asleep = threads_named(ALARM_THREAD).into_iter().any(is_asleep);
+        let asleep = threads_named(ALARM_THREAD).iter().any(|thread| sleeps(thread));
         seen = if asleep { seen + 1 } else { 0 };
         thread::yield_now();
     }
@@ -90,41 +86,56 @@ fn sleeps_end() {
     }
 }
 
+/// Fails unless sleeping for a second takes hardly any CPU time.
+fn a_sleep_is_idle() {
+    let before = cpu_time();
+    block_on(sleep(ms(1_000)));
+    let took = cpu_time().saturating_sub(before);
+    assert!(took < ms(100), "sleeping for a second took {took:?} of CPU time");
+}
+
+/// Fails unless timers fire after the program has closed its files, and opened others with the same numbers.
+fn timers_fire_beside(others: &[fn() -> OwnedFd], sets_an_alarm: bool) {
+    let far = thread::spawn(|| block_on(sleep(HOUR)));
+    let jump = thread::spawn(|| block_on(wall::sleep_until(wall::now() + HOUR)));
+    let soon = [20, 50].map(|after| thread::spawn(move || block_on(sleep(ms(after)))));
+    thread::sleep(ms(10));
+    close_all();
+    let others: Vec<OwnedFd> = others.iter().cycle().take(10).map(|open| open()).collect();
+    if sets_an_alarm {
+        block_on(sleep(ms(5)));
+    }
+    for soon in soon {
+        soon.join().unwrap();
+    }
+    sleeps_end();
+    assert!(others.iter().all(is_as_it_was), "a file of the program was changed");
+    assert!(!far.is_finished() && !jump.is_finished());
+}
+
 /// A bug that this crate had: the alarm thread kept waiting for a `timerfd` that had been closed.
 #[test]
 fn timers_fire_after_all_files_were_closed() {
     with_few_files(|| {
-        must_end(|| {
-            let far = thread::spawn(|| block_on(sleep(HOUR)));
-            let soon = thread::spawn(|| block_on(sleep(ms(50))));
-            thread::sleep(ms(10));
-            close_all();
-            block_on(sleep(ms(5)));
-            soon.join().unwrap();
-            sleeps_end();
-            let before = cpu_time();
-            block_on(sleep(ms(1_000)));
-            let took = cpu_time().saturating_sub(before);
-            assert!(took < ms(100), "sleeping for a second took {took:?} of CPU time");
-            assert!(!far.is_finished());
-        });
+        timers_fire_beside(&[], true);
+        a_sleep_is_idle();
     });
 }
 
 /// The alarm thread wakes before anyone sets an alarm, so it is the first to find its file closed.
 #[test]
 fn timers_fire_if_files_are_closed_just_before() {
-    with_few_files(|| {
-        must_end(|| {
-            let soon = [10, 20].map(|after| thread::spawn(move || block_on(sleep(ms(after)))));
-            thread::sleep(ms(5));
-            close_all();
-            for soon in soon {
-                soon.join().unwrap();
-            }
-            sleeps_end();
-        });
-    });
+    with_few_files(|| timers_fire_beside(&[], false));
+}
+
+#[test]
+fn timers_fire_if_closed_file_numbers_are_reused() {
+    with_few_files(|| timers_fire_beside(&[null], true));
+}
+
+#[test]
+fn timers_fire_if_another_timerfd_reuses_a_number() {
+    with_few_files(|| timers_fire_beside(&[alarm_clock], true));
 }
 
 /// A bug that this crate had: in a process that may open no more files, as in some sandboxes, the alarm thread used a
@@ -132,17 +143,12 @@ fn timers_fire_if_files_are_closed_just_before() {
 #[test]
 fn a_process_that_may_have_no_files_is_idle() {
     alone(|| {
-        must_end(|| {
-            let far = thread::spawn(|| block_on(wall::sleep_until(wall::now() + HOUR)));
-            block_on(sleep(ms(5)));
-            setrlimit(Resource::Nofile, Rlimit { current: Some(0), maximum: Some(0) }).unwrap();
-            block_on(sleep(ms(5)));
-            let before = cpu_time();
-            block_on(sleep(ms(1_000)));
-            let took = cpu_time().saturating_sub(before);
-            assert!(took < ms(100), "sleeping for a second took {took:?} of CPU time");
-            assert!(!far.is_finished());
-        });
+        let far = thread::spawn(|| block_on(wall::sleep_until(wall::now() + HOUR)));
+        block_on(sleep(ms(5)));
+        setrlimit(Resource::Nofile, Rlimit { current: Some(0), maximum: Some(0) }).unwrap();
+        block_on(sleep(ms(5)));
+        a_sleep_is_idle();
+        assert!(!far.is_finished());
     });
 }
 
@@ -150,53 +156,26 @@ fn a_process_that_may_have_no_files_is_idle() {
 #[test]
 fn a_sleep_fires_although_its_runtime_lost_its_files() {
     with_few_files(|| {
-        must_end(|| {
-            let runtime = current_thread();
-            let build = || Timer::builder().alarm(Alarm::Timerfd).build_with_driver().unwrap();
-            let (timer, mut driver) = inside(&runtime, build);
-            assert!(inside(&runtime, || poll(&mut driver)).is_pending());
-            let mut far = timer.sleep(HOUR);
-            assert!(poll(&mut far).is_pending());
-            // If the clock can be paused, a helper thread makes a turn too. Nothing is due before `far`.
-            let turns = if cfg!(feature = "test-util") { 2 } else { 1 };
-            while timer.metrics().turns() < turns {
-                thread::yield_now();
-            }
-            thread::sleep(ms(10));
-            close_all();
-            let others: Vec<OwnedFd> = (0..20).map(|_| alarm_clock()).collect();
-            block_on(timer.sleep(ms(5)));
-            assert!(poll(&mut far).is_pending());
-            drop((far, driver));
-            assert!(others.iter().all(is_as_it_was), "a file of the program was changed");
-            // Dropping it would close the files that now have its numbers.
-            std::mem::forget(runtime);
-        });
-    });
-}
-
-/// New files get the numbers of the files that the program has closed.
-fn timers_fire_beside(another: fn() -> OwnedFd) {
-    must_end(move || {
-        let far = thread::spawn(|| block_on(sleep(HOUR)));
-        let jump = thread::spawn(|| block_on(wall::sleep_until(wall::now() + HOUR)));
+        let runtime = current_thread();
+        let build = || Timer::builder().alarm(Alarm::Timerfd).build_with_driver().unwrap();
+        let (timer, mut driver) = inside(&runtime, build);
+        assert!(inside(&runtime, || poll(&mut driver)).is_pending());
+        let mut far = polled(timer.sleep(HOUR));
+        // If the clock can be paused, a helper thread makes a turn too. Nothing is due before `far`.
+        let turns = if cfg!(feature = "test-util") { 2 } else { 1 };
+        while timer.metrics().turns() < turns {
+            thread::yield_now();
+        }
         thread::sleep(ms(10));
         close_all();
-        let others: Vec<OwnedFd> = (0..10).map(|_| another()).collect();
-        sleeps_end();
+        let others: Vec<OwnedFd> = (0..20).map(|_| alarm_clock()).collect();
+        block_on(timer.sleep(ms(5)));
+        assert!(poll(&mut far).is_pending());
+        drop((far, driver));
         assert!(others.iter().all(is_as_it_was), "a file of the program was changed");
-        assert!(!far.is_finished() && !jump.is_finished());
+        // Dropping it would close the files that now have its numbers.
+        std::mem::forget(runtime);
     });
-}
-
-#[test]
-fn timers_fire_if_closed_file_numbers_are_reused() {
-    with_few_files(|| timers_fire_beside(null));
-}
-
-#[test]
-fn timers_fire_if_another_timerfd_reuses_a_number() {
-    with_few_files(|| timers_fire_beside(alarm_clock));
 }
 
 fn null() -> OwnedFd {
@@ -337,8 +316,7 @@ fn a_replaced_timer_releases_its_file() {
                 }
                 // Three stay: one has a handle and sleeps, one an unpolled sleep, and one is the default.
                 let kept = install();
-                let (mut far, mut near) = (sleep(HOUR), sleep(ms(20)));
-                assert!(poll(&mut far).is_pending() && poll(&mut near).is_pending());
+                let [far, near] = [HOUR, ms(20)].map(|after| polled(sleep(after)));
                 let of_another = install().sleep(ms(1));
                 install();
                 comes_down_to(3).await;
@@ -386,27 +364,25 @@ async fn replace_timerfd<T>(other: OwnedFd, take: impl FnOnce(OwnedFd) -> T) -> 
 #[test]
 fn a_runtime_closes_its_files_although_its_timerfd_was_closed() {
     with_few_files(|| {
-        must_end(|| {
-            // The alarm thread and tokio open files that they keep.
-            current_thread().block_on(sleep(ms(1)));
-            let before = open_files("");
-            for new in [current_thread, || multi_thread(1)].repeat(20) {
-                let clock = new().block_on(replace_timerfd(alarm_clock(), |clock| clock));
-                assert!(is_as_it_was(&clock), "a file of the program was changed");
-                // The same runtime waits for this one.
-                new().block_on(async {
-                    let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap().into_std().unwrap();
-                    let register = |socket: OwnedFd| UdpSocket::from_std(socket.into()).unwrap();
-                    let socket = replace_timerfd(socket.into(), register).await;
-                    socket.send_to(b"x", socket.local_addr().unwrap()).await.unwrap();
-                    assert_eq!(socket.recv(&mut [0]).await.unwrap(), 1);
-                });
-            }
-            // A thread of this crate may still use the last runtime.
-            while open_files("") > before {
-                thread::yield_now();
-            }
-        });
+        // The alarm thread and tokio open files that they keep.
+        current_thread().block_on(sleep(ms(1)));
+        let before = open_files("");
+        for new in [current_thread, || multi_thread(1)].repeat(20) {
+            let clock = new().block_on(replace_timerfd(alarm_clock(), |clock| clock));
+            assert!(is_as_it_was(&clock), "a file of the program was changed");
+            // The same runtime waits for this one.
+            new().block_on(async {
+                let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap().into_std().unwrap();
+                let register = |socket: OwnedFd| UdpSocket::from_std(socket.into()).unwrap();
+                let socket = replace_timerfd(socket.into(), register).await;
+                socket.send_to(b"x", socket.local_addr().unwrap()).await.unwrap();
+                assert_eq!(socket.recv(&mut [0]).await.unwrap(), 1);
+            });
+        }
+        // A thread of this crate may still use the last runtime.
+        while open_files("") > before {
+            thread::yield_now();
+        }
     });
 }
 

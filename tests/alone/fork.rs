@@ -5,8 +5,10 @@ use std::process::exit;
 use std::thread;
 use std::time::Instant;
 
-use crate::common::{HUNG, bare, current_thread, ms, multi_thread, must_end, step, use_time};
+use crate::common::{HUNG, bare, current_thread, ms, multi_thread, polled, step, use_time};
 use crate::forking;
+#[cfg(target_os = "linux")]
+use crate::sleeps;
 use fork::{Fork, fork, waitpid_nohang};
 use futures::executor::block_on;
 use hairspring::{boot, sleep, wall};
@@ -58,14 +60,10 @@ fn settle() {
     #[cfg(target_os = "linux")]
     {
         let this = std::fs::read_link("/proc/thread-self").unwrap();
-        let sleeps = |thread: std::path::PathBuf| {
-            let stat = std::fs::read_to_string(thread.join("stat")).unwrap_or_default();
-            this.ends_with(thread.file_name().unwrap())
-                || stat.rsplit_once(") ").is_none_or(|(_, stat)| stat.starts_with('S'))
-        };
+        let is_still = |thread: std::path::PathBuf| this.ends_with(thread.file_name().unwrap()) || sleeps(&thread);
         let mut asleep = 0;
         while asleep < 3 {
-            let all = std::fs::read_dir("/proc/self/task").unwrap().all(|thread| sleeps(thread.unwrap().path()));
+            let all = std::fs::read_dir("/proc/self/task").unwrap().all(|thread| is_still(thread.unwrap().path()));
             asleep = if all { asleep + 1 } else { 0 };
             thread::yield_now();
         }
@@ -90,23 +88,21 @@ fn everything_fires() {
 #[test]
 fn timers_fire_in_a_child_of_a_child() {
     forking(|| {
-        must_end(|| {
-            in_a_child(everything_fires);
+        in_a_child(everything_fires);
+        everything_fires();
+        in_a_child(everything_fires);
+        in_a_child(|| {
             everything_fires();
             in_a_child(everything_fires);
-            in_a_child(|| {
-                everything_fires();
-                in_a_child(everything_fires);
-            });
-            // Fork as soon as the parent is woken, while the thread that woke it is still in its turn.
-            for _ in 0..30 {
-                block_on(sleep(ms(1)));
-                in_a_child(|| block_on(sleep(ms(1))));
-                current_thread().block_on(sleep(ms(1)));
-                in_a_child(|| current_thread().block_on(sleep(ms(1))));
-            }
-            everything_fires();
         });
+        // Fork as soon as the parent is woken, while the thread that woke it is still in its turn.
+        for _ in 0..30 {
+            block_on(sleep(ms(1)));
+            in_a_child(|| block_on(sleep(ms(1))));
+            current_thread().block_on(sleep(ms(1)));
+            in_a_child(|| current_thread().block_on(sleep(ms(1))));
+        }
+        everything_fires();
     });
 }
 
@@ -114,52 +110,50 @@ fn timers_fire_in_a_child_of_a_child() {
 #[test]
 fn an_inherited_runtime_works_in_the_child() {
     forking(|| {
-        must_end(|| {
-            // This runtime has no time driver of tokio's.
-            let [runtime, _] = bare();
+        // This runtime has no time driver of tokio's.
+        let [runtime, _] = bare();
+        runtime.block_on(sleep(ms(2)));
+        settle();
+        in_a_child(|| {
             runtime.block_on(sleep(ms(2)));
-            settle();
-            in_a_child(|| {
-                runtime.block_on(sleep(ms(2)));
-                runtime.block_on(runtime.spawn(sleep(ms(2)))).unwrap();
-            });
-            let waits = runtime.spawn(sleep(ms(10)));
-            runtime.block_on(sleep(ms(2)));
-            settle();
-            in_a_child(|| runtime.block_on(sleep(ms(50))));
-            runtime.block_on(waits).unwrap();
+            runtime.block_on(runtime.spawn(sleep(ms(2)))).unwrap();
+        });
+        let waits = runtime.spawn(sleep(ms(10)));
+        runtime.block_on(sleep(ms(2)));
+        settle();
+        in_a_child(|| runtime.block_on(sleep(ms(50))));
+        runtime.block_on(waits).unwrap();
 
-            // Fork in a task that goes on in the child.
-            let task = runtime.spawn(async {
-                let waits = tokio::spawn(sleep(ms(10)));
-                // The second makes the thread remember the timer for this task, not for the spawned one.
-                sleep(ms(1)).await;
-                sleep(ms(1)).await;
+        // Fork in a task that goes on in the child.
+        let task = runtime.spawn(async {
+            let waits = tokio::spawn(sleep(ms(10)));
+            // The second makes the thread remember the timer for this task, not for the spawned one.
+            sleep(ms(1)).await;
+            sleep(ms(1)).await;
+            settle();
+            match fork().unwrap() {
+                Fork::Child => {
+                    sleep(ms(50)).await;
+                    end(true);
+                }
+                Fork::Parent(child) => assert!(ended(child), "the child hangs"),
+            }
+            waits.await.unwrap();
+        });
+        runtime.block_on(task).unwrap();
+
+        // Fork on a worker, which remembers its timer.
+        multi_thread(1).block_on(async {
+            for _ in 0..100 {
+                tokio::spawn(sleep(ms(1))).await.unwrap();
+            }
+            let waits = tokio::spawn(sleep(ms(10)));
+            let fork = async {
                 settle();
-                match fork().unwrap() {
-                    Fork::Child => {
-                        sleep(ms(50)).await;
-                        end(true);
-                    }
-                    Fork::Parent(child) => assert!(ended(child), "the child hangs"),
-                }
-                waits.await.unwrap();
-            });
-            runtime.block_on(task).unwrap();
-
-            // Fork on a worker, which remembers its timer.
-            multi_thread(1).block_on(async {
-                for _ in 0..100 {
-                    tokio::spawn(sleep(ms(1))).await.unwrap();
-                }
-                let waits = tokio::spawn(sleep(ms(10)));
-                let fork = async {
-                    settle();
-                    in_a_child(|| block_on(sleep(ms(50))));
-                };
-                tokio::spawn(fork).await.unwrap();
-                waits.await.unwrap();
-            });
+                in_a_child(|| block_on(sleep(ms(50))));
+            };
+            tokio::spawn(fork).await.unwrap();
+            waits.await.unwrap();
         });
     });
 }
@@ -249,31 +243,28 @@ fn a_child_does_not_move_its_parents_timerfd() {
     use hairspring::{Timer, timer::Alarm};
 
     forking(|| {
-        must_end(|| {
-            let runtime = multi_thread(1);
-            let timer = inside(&runtime, || Timer::builder().alarm(Alarm::Timerfd).build().unwrap());
-            block_on(timer.sleep(ms(2)));
-            let mut far = timer.sleep(HOUR);
-            assert!(poll(&mut far).is_pending());
-            let turns = || timer.metrics().turns();
-            // Wait until nothing is due.
-            let mut before = turns();
-            while {
-                thread::sleep(ms(50));
-                turns() != before
-            } {
-                before = turns();
-            }
-            in_a_child(|| {
-                block_on(timer.sleep(ms(2)));
-                timer.shutdown();
-            });
+        let runtime = multi_thread(1);
+        let timer = inside(&runtime, || Timer::builder().alarm(Alarm::Timerfd).build().unwrap());
+        block_on(timer.sleep(ms(2)));
+        let mut far = polled(timer.sleep(HOUR));
+        let turns = || timer.metrics().turns();
+        // Wait until nothing is due.
+        let mut before = turns();
+        while {
             thread::sleep(ms(50));
-            assert_eq!(turns(), before, "the parent's alarm went off");
-            assert!(poll(&mut far).is_pending());
+            turns() != before
+        } {
+            before = turns();
+        }
+        in_a_child(|| {
             block_on(timer.sleep(ms(2)));
-            assert!(turns() > before);
+            timer.shutdown();
         });
+        thread::sleep(ms(50));
+        assert_eq!(turns(), before, "the parent's alarm went off");
+        assert!(poll(&mut far).is_pending());
+        block_on(timer.sleep(ms(2)));
+        assert!(turns() > before);
     });
 }
 
@@ -323,7 +314,7 @@ fn a_process_with_a_dead_ancestors_id_sleeps() {
             report[0]
         };
         // Try again if another program took the id.
-        let report = must_end(move || (0..100).map(|_| once()).find(|&report| report != 2));
+        let report = (0..100).map(|_| once()).find(|&report| report != 2);
         assert_eq!(report, Some(1), "the process hangs");
     });
 }

@@ -1,7 +1,7 @@
 //! An idle program does nothing. The test watches the workers, and the process's only alarm thread.
 
-use crate::alone;
-use crate::common::{HOUR, HUNG, ms, multi_thread, must_end};
+use crate::common::{HOUR, HUNG, ms, multi_thread};
+use crate::{alone, threads_named};
 use hairspring::{Instant, Sleep, sleep};
 
 /// Counts activity: parks of the workers, and context switches of the alarm thread.
@@ -13,12 +13,7 @@ fn activity(runtime: &tokio::runtime::Runtime) -> Vec<u64> {
 
 /// How often the alarm thread has gone to sleep, if the system tells.
 fn alarm_thread_switches() -> Option<u64> {
-    let threads = std::fs::read_dir("/proc/self/task").ok()?;
-    let mut alarm = threads.flatten().map(|thread| thread.path()).filter(|thread| {
-        let name = std::fs::read_to_string(thread.join("comm")).unwrap_or_default();
-        name.starts_with("hairspring") // Linux truncates the name.
-    });
-    let status = std::fs::read_to_string(alarm.next()?.join("status")).ok()?;
+    let status = std::fs::read_to_string(threads_named("hairspring").pop()?.join("status")).ok()?;
     let switches = status.lines().filter(|line| line.contains("ctxt_switches"));
     switches.map(|line| line.split_whitespace().last()?.parse::<u64>().ok()).sum()
 }
@@ -41,24 +36,22 @@ fn wait_until_idle(runtime: &tokio::runtime::Runtime) {
 #[test]
 fn nothing_runs_while_no_timer_is_near() {
     alone(|| {
-        must_end(|| {
-            let runtime = multi_thread(2);
-            runtime.block_on(sleep(ms(1)));
-            wait_until_idle(&runtime);
-            let mut far: Vec<Sleep> = (10..200).map(|hours| sleep(hours * HOUR)).collect();
-            runtime.block_on(async {
-                for sleep in &mut far {
-                    assert!(futures::poll!(sleep).is_pending());
-                }
-            });
-            wait_until_idle(&runtime);
+        let runtime = multi_thread(2);
+        runtime.block_on(sleep(ms(1)));
+        wait_until_idle(&runtime);
+        let mut far: Vec<Sleep> = (10..200).map(|hours| sleep(hours * HOUR)).collect();
+        runtime.block_on(async {
             for sleep in &mut far {
-                sleep.reset_at(Instant::now() + hairspring::Duration::MAX);
+                assert!(futures::poll!(sleep).is_pending());
             }
-            wait_until_idle(&runtime);
-            drop(far);
-            runtime.block_on(sleep(ms(1)));
-            wait_until_idle(&runtime);
         });
+        wait_until_idle(&runtime);
+        for sleep in &mut far {
+            sleep.reset_at(Instant::now() + hairspring::Duration::MAX);
+        }
+        wait_until_idle(&runtime);
+        drop(far);
+        runtime.block_on(sleep(ms(1)));
+        wait_until_idle(&runtime);
     });
 }

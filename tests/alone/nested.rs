@@ -2,7 +2,7 @@
 //! that it remembers.
 
 use crate::alone;
-use crate::common::{HOUR, current_thread, ms, multi_thread, must_end};
+use crate::common::{HOUR, current_thread, ms, multi_thread};
 use hairspring::{Instant, pause, sleep};
 use tokio::task::{block_in_place, yield_now};
 
@@ -11,22 +11,20 @@ use tokio::task::{block_in_place, yield_now};
 fn a_paused_runtime_inside_another_keeps_its_own_time() {
     alone(|| {
         let (outer, inner) = (multi_thread(1), current_thread());
-        must_end(move || {
-            let worker = outer.spawn(async move {
-                for _ in 0..20 {
-                    sleep(ms(1)).await; // the worker learns its timer
-                    yield_now().await;
-                }
-                block_in_place(move || {
-                    inner.block_on(async {
-                        pause();
-                        let start = Instant::now();
-                        sleep(HOUR).await;
-                        assert_eq!(start.elapsed(), HOUR);
-                    });
+        let worker = outer.spawn(async move {
+            for _ in 0..20 {
+                sleep(ms(1)).await; // the worker learns its timer
+                yield_now().await;
+            }
+            block_in_place(move || {
+                inner.block_on(async {
+                    pause();
+                    let start = Instant::now();
+                    sleep(HOUR).await;
+                    assert_eq!(start.elapsed(), HOUR);
                 });
             });
-            outer.block_on(worker).unwrap();
         });
+        outer.block_on(worker).unwrap();
     });
 }

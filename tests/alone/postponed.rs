@@ -2,30 +2,18 @@
 //!
 //! No test here pauses a clock. In a process that has done so, sleeps move immediately: see `tests/it/cancelled.rs`.
 
-use std::io;
-use std::pin::{Pin, pin};
-use std::task::{Context, Poll, Waker};
+use std::pin::pin;
+use std::task::Waker;
 use std::time::Duration;
 
 use crate::alone;
-use crate::common::{HOUR, Wakes, both_flavours, ms, multi_thread, must_end, poll, poll_with};
+use crate::common::{HOUR, Wakes, both_flavours, connection, ms, multi_thread, poll, poll_read, poll_with};
 use futures::StreamExt as _;
 use hairspring::io::TimeoutStream;
 use hairspring::{DeadlineMap, Instant, StreamExt as _, Timer};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, DuplexStream, ReadBuf, duplex};
-use tokio::runtime::Runtime;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
 const LIMIT: Duration = Duration::from_millis(20);
-
-/// A connection whose buffers hold 4 bytes in each direction, and its peer.
-fn connection() -> (TimeoutStream<DuplexStream>, DuplexStream) {
-    let (ours, peers) = duplex(4);
-    (TimeoutStream::new(ours), peers)
-}
-
-fn poll_read<S: AsyncRead + Unpin>(stream: &mut TimeoutStream<S>) -> Poll<io::Result<()>> {
-    Pin::new(stream).poll_read(&mut Context::from_waker(Waker::noop()), &mut ReadBuf::new(&mut [0]))
-}
 
 /// Sends one byte at a time back and forth. Each time, the connection has to wait for the peer's answer.
 async fn ping_pong(mut connection: TimeoutStream<DuplexStream>, mut peer: DuplexStream, rounds: u32) {
@@ -42,29 +30,29 @@ async fn ping_pong(mut connection: TimeoutStream<DuplexStream>, mut peer: Duplex
     echo.await.unwrap();
 }
 
-/// Runtimes on which no test can pause the clock.
-fn unpaused() -> impl Iterator<Item = Runtime> {
-    both_flavours().into_iter().skip(usize::from(cfg!(feature = "test-util")))
+/// Runs `test` on runtimes on which no test can pause the clock.
+fn on_unpaused<F: Future<Output = ()>>(test: fn() -> F) {
+    for runtime in both_flavours().into_iter().skip(usize::from(cfg!(feature = "test-util"))) {
+        runtime.block_on(test());
+    }
 }
 
 #[test]
 fn traffic_does_not_touch_the_timer() {
     alone(|| {
-        for runtime in unpaused() {
-            runtime.block_on(async {
-                let (connection, peer) = connection();
-                let last = Instant::now() + 4 * HOUR;
-                let connection = connection
-                    .with_read_timeout(HOUR)
-                    .with_write_timeout(HOUR)
-                    .with_idle_timeout(2 * HOUR)
-                    .with_deadline(last);
-                ping_pong(connection, peer, 1_000).await;
-                let metrics = Timer::current().metrics();
-                assert!(metrics.registered() <= 2, "more than one sleep per direction: {metrics:?}");
-                assert_eq!(metrics.pending(), 0, "a dropped connection leaves no sleep behind");
-            });
-        }
+        on_unpaused(|| async {
+            let (connection, peer) = connection();
+            let last = Instant::now() + 4 * HOUR;
+            let connection = connection
+                .with_read_timeout(HOUR)
+                .with_write_timeout(HOUR)
+                .with_idle_timeout(2 * HOUR)
+                .with_deadline(last);
+            ping_pong(connection, peer, 1_000).await;
+            let metrics = Timer::current().metrics();
+            assert!(metrics.registered() <= 2, "more than one sleep per direction: {metrics:?}");
+            assert_eq!(metrics.pending(), 0, "a dropped connection leaves no sleep behind");
+        });
     });
 }
 
@@ -72,23 +60,21 @@ fn traffic_does_not_touch_the_timer() {
 #[test]
 fn an_idle_timeout_registers_two_sleeps_per_limit() {
     alone(|| {
-        for runtime in unpaused() {
-            runtime.block_on(async {
-                let (connection, mut peer) = connection();
-                let mut connection = connection.with_idle_timeout(LIMIT);
-                let start = Instant::now();
-                for _ in 0..100 {
-                    // This may time out if the machine stalls. The bound still holds.
-                    let _ = poll_read(&mut connection);
-                    std::thread::sleep(ms(1));
-                    peer.write_u8(1).await.unwrap();
-                    assert!(poll_read(&mut connection).is_ready());
-                }
-                let periods = start.elapsed().as_nanos() / LIMIT.as_nanos() + 1;
-                let registered = Timer::current().metrics().registered();
-                assert!(u128::from(registered) <= 2 * periods, "{registered} sleeps in {periods} times the limit");
-            });
-        }
+        on_unpaused(|| async {
+            let (connection, mut peer) = connection();
+            let mut connection = connection.with_idle_timeout(LIMIT);
+            let start = Instant::now();
+            for _ in 0..100 {
+                // This may time out if the machine stalls. The bound still holds.
+                let _ = poll_read(&mut connection, Waker::noop());
+                std::thread::sleep(ms(1));
+                peer.write_u8(1).await.unwrap();
+                assert!(poll_read(&mut connection, Waker::noop()).is_ready());
+            }
+            let periods = start.elapsed().as_nanos() / LIMIT.as_nanos() + 1;
+            let registered = Timer::current().metrics().registered();
+            assert!(u128::from(registered) <= 2 * periods, "{registered} sleeps in {periods} times the limit");
+        });
     });
 }
 
@@ -96,22 +82,18 @@ fn an_idle_timeout_registers_two_sleeps_per_limit() {
 #[test]
 fn stream_items_do_not_move_the_sleep() {
     alone(|| {
-        for runtime in unpaused() {
-            must_end(move || {
-                runtime.block_on(async {
-                    let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel();
-                    let items = futures::stream::poll_fn(|cx| receiver.poll_recv(cx));
-                    let mut items = pin!(items.timeout(LIMIT));
-                    // If the machine stalls, a poll may find that the limit has passed, and remove the sleep.
-                    while Timer::current().metrics().fired() == 0 {
-                        let _ = poll(&mut items.next());
-                        std::thread::sleep(ms(1));
-                        sender.send(()).unwrap();
-                        assert!(poll(&mut items.next()).is_ready());
-                    }
-                });
-            });
-        }
+        on_unpaused(|| async {
+            let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel();
+            let items = futures::stream::poll_fn(|cx| receiver.poll_recv(cx));
+            let mut items = pin!(items.timeout(LIMIT));
+            // If the machine stalls, a poll may find that the limit has passed, and remove the sleep.
+            while Timer::current().metrics().fired() == 0 {
+                let _ = poll(&mut items.next());
+                std::thread::sleep(ms(1));
+                sender.send(()).unwrap();
+                assert!(poll(&mut items.next()).is_ready());
+            }
+        });
     });
 }
 

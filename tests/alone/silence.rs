@@ -14,8 +14,8 @@ use tokio::runtime::Runtime;
 static PANICS: AtomicUsize = AtomicUsize::new(0);
 
 /// Runs `test` in a separate process. It must print nothing to standard error, and call the panic hook `panics` times.
-fn silent<T: FnOnce()>(panics: usize, test: T) {
-    let errors = in_copy::<T>(Command::new(env::current_exe().unwrap()), || {
+fn silent<T: FnOnce() + Send + 'static>(panics: usize, test: T) {
+    let errors = in_copy::<T>(Command::new(env::current_exe().unwrap()), move || {
         panic::set_hook(Box::new(|panic| {
             PANICS.fetch_add(1, SeqCst);
             if panic.payload().downcast_ref() != Some(&"on purpose") {

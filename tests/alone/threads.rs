@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::task::Poll;
 use std::thread;
 
-use crate::common::{HOUR, HUNG, current_thread, ms, must_end, panic_message, poll};
+use crate::common::{HOUR, HUNG, current_thread, ms, panic_message, poll, polled};
 use crate::{alone, threads_named};
 use futures::executor::block_on;
 use hairspring::timer::Alarm;
@@ -36,20 +36,18 @@ fn of_ours() -> Vec<Urgency> {
 /// `first` creates the first timers, on a separate thread. Whatever that thread's niceness and CPU affinity are, the
 /// threads that serve later sleeps must have the main thread's.
 fn first_timers(first: fn()) {
-    must_end(move || {
-        let main = of(Path::new("/proc/self")).unwrap();
-        thread::spawn(move || {
-            first();
-            sleep_on_both();
-        })
-        .join()
-        .unwrap();
-        let start = Instant::now();
-        while of_ours().iter().any(|urgency| *urgency != main) {
-            assert!(start.elapsed() < HUNG / 2, "{:?} instead of {main:?}", of_ours());
-            sleep_on_both();
-        }
-    });
+    let main = of(Path::new("/proc/self")).unwrap();
+    thread::spawn(move || {
+        first();
+        sleep_on_both();
+    })
+    .join()
+    .unwrap();
+    let start = Instant::now();
+    while of_ours().iter().any(|urgency| *urgency != main) {
+        assert!(start.elapsed() < HUNG / 2, "{:?} instead of {main:?}", of_ours());
+        sleep_on_both();
+    }
 }
 
 fn sleep_on_both() {
@@ -184,25 +182,22 @@ fn watchers() -> usize {
 #[test]
 fn one_thread_watches_for_jumps_while_something_waits_for_them() {
     alone(|| {
-        must_end(|| {
-            block_on(sleep(ms(1)));
-            assert_eq!(watchers(), 0);
-            let mut day = boot::sleep(24 * HOUR);
-            assert!(poll(&mut day).is_pending());
-            // A thread has its name once it runs.
-            while watchers() == 0 {
-                thread::sleep(ms(1));
-            }
-            for _ in 0..20 {
-                block_on(wall::sleep_until(wall::now() + ms(1)));
-                assert_eq!(watchers(), 1);
-            }
-            drop(day);
-            // It stays for ten seconds, in case something waits again. So do helper threads: Linux cuts their name.
-            while watchers() > 0 || !threads_named("hairspring-help").is_empty() {
-                thread::sleep(ms(10));
-            }
-        });
+        block_on(sleep(ms(1)));
+        assert_eq!(watchers(), 0);
+        let day = polled(boot::sleep(24 * HOUR));
+        // A thread has its name once it runs.
+        while watchers() == 0 {
+            thread::sleep(ms(1));
+        }
+        for _ in 0..20 {
+            block_on(wall::sleep_until(wall::now() + ms(1)));
+            assert_eq!(watchers(), 1);
+        }
+        drop(day);
+        // It stays for ten seconds, in case something waits again. So do helper threads: Linux cuts their name.
+        while watchers() > 0 || !threads_named("hairspring-help").is_empty() {
+            thread::sleep(ms(10));
+        }
     });
 }
 

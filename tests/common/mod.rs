@@ -7,6 +7,7 @@ mod random;
 use std::any::Any;
 use std::cell::RefCell;
 use std::future::Future;
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,6 +16,8 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use hairspring::io::TimeoutStream;
+use tokio::io::{AsyncRead, DuplexStream, ReadBuf, duplex};
 use tokio::runtime::{Builder, Runtime};
 
 #[allow(unused_imports)]
@@ -91,10 +94,15 @@ pub(crate) fn must_end<T: Send + 'static>(test: impl FnOnce() -> T + Send + 'sta
     thread.join().unwrap_or_else(|payload| std::panic::resume_unwind(payload))
 }
 
+/// Runs `test` on a runtime, and fails if it hangs.
+pub(crate) fn must_end_on<T: Send + 'static>(runtime: Runtime, test: impl AsyncFnOnce() -> T + Send + 'static) -> T {
+    must_end(move || runtime.block_on(test()))
+}
+
 /// Runs `test` on a runtime of each flavour, and fails if it hangs.
 pub(crate) fn on_both_flavours<F: Future<Output = ()> + 'static>(test: fn() -> F) {
     for runtime in both_flavours() {
-        must_end(move || runtime.block_on(test()));
+        must_end_on(runtime, test);
     }
 }
 
@@ -160,11 +168,47 @@ pub(crate) fn poll_with<F: Future + Unpin>(future: &mut F, waker: &Waker) -> Pol
     Pin::new(future).poll(&mut Context::from_waker(waker))
 }
 
+/// The future, polled once. It has to wait.
+#[track_caller]
+pub(crate) fn polled<F: Future + Unpin>(future: F) -> F {
+    polled_with(future, Waker::noop())
+}
+
+/// The future, polled once with the given waker. It has to wait.
+#[track_caller]
+pub(crate) fn polled_with<F: Future + Unpin>(mut future: F, waker: &Waker) -> F {
+    assert!(poll_with(&mut future, waker).is_pending());
+    future
+}
+
+/// The future, polled once, and how often it has woken its task since. It has to wait.
+#[track_caller]
+pub(crate) fn watched<F: Future + Unpin>(future: F) -> (F, Arc<Wakes>) {
+    let (woken, waker) = Wakes::new();
+    (polled_with(future, &waker), woken)
+}
+
+/// A connection whose buffers hold 4 bytes in each direction, and its peer.
+pub(crate) fn connection() -> (TimeoutStream<DuplexStream>, DuplexStream) {
+    let (ours, peers) = duplex(4);
+    (TimeoutStream::new(ours), peers)
+}
+
+pub(crate) fn poll_read<S: AsyncRead + Unpin>(stream: &mut TimeoutStream<S>, waker: &Waker) -> Poll<io::Result<()>> {
+    Pin::new(stream).poll_read(&mut Context::from_waker(waker), &mut ReadBuf::new(&mut [0]))
+}
+
 /// Lets the other tasks of this runtime run until they wait. The clock of a paused runtime does not move.
 pub(crate) async fn settle() {
     for _ in 0..20 {
         tokio::task::yield_now().await;
     }
+}
+
+/// Moves a paused clock, and lets the tasks run.
+pub(crate) async fn pass(time: Duration) {
+    tokio::time::advance(time).await;
+    settle().await;
 }
 
 /// Sleeps, times out and ticks for 1 ms each.

@@ -4,7 +4,9 @@ use std::error::Error;
 use std::io;
 use std::thread;
 
-use crate::common::{HOUR, bare, both_flavours, current_thread, ms, multi_thread, must_end, poll};
+use crate::common::{
+    HOUR, bare, both_flavours, current_thread, ms, multi_thread, must_end_on, on_both_flavours, poll, polled,
+};
 use futures::executor::block_on;
 use hairspring::timer::Alarm;
 use hairspring::{Duration, Instant, Timer, sleep};
@@ -24,7 +26,7 @@ fn each<F: Future<Output = ()>>(test: impl Fn(Timer) -> F + Send + Clone + 'stat
         for runtime in both_flavours() {
             println!("{alarm:?}");
             let test = test.clone();
-            must_end(move || runtime.block_on(async { test(Timer::builder().alarm(alarm).build().unwrap()).await }));
+            must_end_on(runtime, async move || test(Timer::builder().alarm(alarm).build().unwrap()).await);
         }
     }
 }
@@ -37,8 +39,7 @@ fn a_later_timer_does_not_delay_an_earlier_one() {
         for _ in 0..10 {
             timer.sleep(ms(1)).await;
         }
-        let mut reset = timer.sleep(HOUR);
-        assert!(poll(&mut reset).is_pending());
+        let mut reset = polled(timer.sleep(HOUR));
         reset.reset_at(Instant::now() + ms(2));
         reset.await;
         let elsewhere = thread::spawn(move || block_on(timer.sleep(ms(3))));
@@ -100,99 +101,72 @@ fn registering_ever_earlier_deadlines_takes_few_turns() {
 #[test]
 fn sleeps_fire_on_a_paused_clock_without_enable_time() {
     let runtime = tokio::runtime::Builder::new_current_thread().start_paused(true).build().unwrap();
-    must_end(move || {
-        runtime.block_on(async {
-            let nap = tokio::spawn(sleep(HOUR));
-            let (sender, word) = tokio::sync::oneshot::channel();
-            thread::spawn(move || {
-                thread::sleep(ms(300));
-                sender.send(()).unwrap();
-            });
-            word.await.unwrap();
-            let turns = Timer::current().metrics().turns();
-            assert!(turns < 1_000, "{turns} turns: the driver keeps a CPU busy");
-            assert!(!nap.is_finished());
-            tokio::time::advance(HOUR).await;
-            nap.await.unwrap();
+    must_end_on(runtime, async move || {
+        let nap = tokio::spawn(sleep(HOUR));
+        let (sender, word) = tokio::sync::oneshot::channel();
+        thread::spawn(move || {
+            thread::sleep(ms(300));
+            sender.send(()).unwrap();
         });
+        word.await.unwrap();
+        let turns = Timer::current().metrics().turns();
+        assert!(turns < 1_000, "{turns} turns: the driver keeps a CPU busy");
+        assert!(!nap.is_finished());
+        tokio::time::advance(HOUR).await;
+        nap.await.unwrap();
     });
 }
 
 /// Bugs that this crate had: a driver that waited on another alarm than tokio's did not notice the pause.
 #[cfg(feature = "test-util")]
-mod paused_in_mid_run {
-    use super::*;
-    use crate::common::{Wakes, poll_with, settle};
-    use crate::wakers::blocking;
-    use hairspring::test_util::ManualClock;
-
-    #[test]
-    fn every_alarm_follows() {
-        for alarm in alarms().into_iter().map(Some).chain([None]) {
-            for way in 0..4 {
-                println!("{alarm:?}, {way}");
-                must_end(move || {
-                    current_thread().block_on(async {
-                        if let Some(alarm) = alarm {
-                            Timer::builder().alarm(alarm).install().unwrap();
-                        }
-                        let before = tokio::spawn(sleep(HOUR));
-                        sleep(ms(1)).await;
-                        let mut unpolled = sleep(10 * HOUR);
-                        tokio::time::pause();
-                        match way {
-                            0 => sleep(2 * HOUR).await,
-                            1 => tokio::time::sleep(2 * HOUR).await,
-                            2 => {
-                                tokio::time::advance(20 * HOUR).await;
-                                assert!(poll(&mut unpolled).is_ready(), "ten hours late");
-                            }
-                            _ => return before.await.unwrap(),
-                        }
-                        settle().await;
-                        assert!(before.is_finished(), "an hour late");
-                    });
-                });
-            }
+#[test]
+fn every_alarm_follows() {
+    for alarm in alarms().into_iter().map(Some).chain([None]) {
+        for way in 0..4 {
+            println!("{alarm:?}, {way}");
+            must_end_on(current_thread(), async move || {
+                if let Some(alarm) = alarm {
+                    Timer::builder().alarm(alarm).install().unwrap();
+                }
+                let before = tokio::spawn(sleep(HOUR));
+                sleep(ms(1)).await;
+                let mut unpolled = sleep(10 * HOUR);
+                tokio::time::pause();
+                match way {
+                    0 => sleep(2 * HOUR).await,
+                    1 => tokio::time::sleep(2 * HOUR).await,
+                    2 => {
+                        tokio::time::advance(20 * HOUR).await;
+                        assert!(poll(&mut unpolled).is_ready(), "ten hours late");
+                    }
+                    _ => return before.await.unwrap(),
+                }
+                crate::common::settle().await;
+                assert!(before.is_finished(), "an hour late");
+            });
         }
     }
+}
 
-    /// A helper thread is still in its turn when the driver runs.
-    #[test]
-    fn a_driver_follows_after_a_helper_threads_turn() {
-        must_end(|| {
-            current_thread().block_on(async {
-                let (is_in, gate, go) = blocking();
-                let mut gated = sleep(HOUR);
-                assert!(poll_with(&mut gated, &gate).is_pending());
-                gated.reset_at(Instant::now() + ms(2));
-                let hour = tokio::spawn(sleep(HOUR));
-                tokio::task::yield_now().await;
-                is_in.recv().unwrap();
-                for _ in 0..500 {
-                    tokio::task::yield_now().await;
-                }
-                drop(go);
-                thread::sleep(ms(20));
-                tokio::time::pause();
-                hour.await.unwrap();
-            });
-        });
-    }
-
-    /// A bug that this crate had: such a timer also fired sleeps that were due on the runtime's clock.
-    #[tokio::test(start_paused = true)]
-    async fn an_installed_timer_follows_only_its_manual_clock() {
-        let clock = ManualClock::new();
-        let timer = Timer::builder().clock(&clock).install().unwrap();
-        let (woken, waker) = Wakes::new();
-        let mut nap = timer.sleep(HOUR);
-        assert!(poll_with(&mut nap, &waker).is_pending());
-        hairspring::advance(2 * HOUR).await;
-        assert!(poll_with(&mut nap, &waker).is_pending() && woken.count() == 0, "an hour early on its clock");
-        clock.advance(HOUR);
-        assert!(poll(&mut nap).is_ready());
-    }
+/// A helper thread is still in its turn when the driver runs.
+#[cfg(feature = "test-util")]
+#[test]
+fn a_driver_follows_after_a_helper_threads_turn() {
+    must_end_on(current_thread(), async || {
+        let (is_in, gate, go) = crate::wakers::blocking();
+        let mut gated = crate::common::polled_with(sleep(HOUR), &gate);
+        gated.reset_at(Instant::now() + ms(2));
+        let hour = tokio::spawn(sleep(HOUR));
+        tokio::task::yield_now().await;
+        is_in.recv().unwrap();
+        for _ in 0..500 {
+            tokio::task::yield_now().await;
+        }
+        drop(go);
+        thread::sleep(ms(20));
+        tokio::time::pause();
+        hour.await.unwrap();
+    });
 }
 
 /// The alarm thread follows the system's clock. A sleep may be due on that clock, but not on the paused one.
@@ -275,30 +249,27 @@ fn bad_settings_are_refused_with_value_and_range() {
 
 #[test]
 fn an_installed_timer_takes_the_runtimes_later_sleeps() {
-    for runtime in both_flavours() {
-        runtime.block_on(async {
-            let before = Timer::current();
-            let (go_on, goes_on) = tokio::sync::oneshot::channel();
-            let task = tokio::spawn(async move {
-                let mut standing = sleep(HOUR);
-                assert!(poll(&mut standing).is_pending());
-                goes_on.await.unwrap();
-                // This task's thread has used the old timer, and now uses the new one.
-                for _ in 0..5 {
-                    assert!(poll(&mut sleep(HOUR)).is_pending());
-                }
-                standing.reset_at(Instant::now() + ms(1));
-                standing.await;
-            });
-            while before.metrics().registered() == 0 {
-                tokio::task::yield_now().await;
+    on_both_flavours(|| async {
+        let before = Timer::current();
+        let (go_on, goes_on) = tokio::sync::oneshot::channel();
+        let task = tokio::spawn(async move {
+            let mut standing = polled(sleep(HOUR));
+            goes_on.await.unwrap();
+            // This task's thread has used the old timer, and now uses the new one.
+            for _ in 0..5 {
+                assert!(poll(&mut sleep(HOUR)).is_pending());
             }
-            let installed = Timer::builder().shards(2).install().unwrap();
-            assert_eq!(Timer::current(), installed);
-            assert_ne!(before, installed);
-            go_on.send(()).unwrap();
-            task.await.unwrap();
-            assert_eq!((before.metrics().registered(), installed.metrics().registered()), (1, 5));
+            standing.reset_at(Instant::now() + ms(1));
+            standing.await;
         });
-    }
+        while before.metrics().registered() == 0 {
+            tokio::task::yield_now().await;
+        }
+        let installed = Timer::builder().shards(2).install().unwrap();
+        assert_eq!(Timer::current(), installed);
+        assert_ne!(before, installed);
+        go_on.send(()).unwrap();
+        task.await.unwrap();
+        assert_eq!((before.metrics().registered(), installed.metrics().registered()), (1, 5));
+    });
 }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use crate::common::{HOUR, current_thread, ms, must_end, paused, poll};
+use crate::common::{HOUR, current_thread, ms, must_end, must_end_on, paused, poll, polled};
 use futures::StreamExt;
 use hairspring::timer::Alarm;
 use hairspring::{DeadlineMap, Instant, Timer, interval_at, sleep, timeout};
@@ -40,11 +40,9 @@ fn on_paused_clocks(test: impl AsyncFn() + Send + Copy + 'static) {
     // On some systems the clock of a multi-thread runtime does not see the thread in `block_on`.
     let worlds = if crate::common::threads_are_seen() { WORLDS } else { &WORLDS[..WORLDS.len().min(4)] };
     for &(make, pause) in worlds {
-        must_end(move || {
-            make().block_on(async {
-                pause();
-                test().await;
-            });
+        must_end_on(make(), async move || {
+            pause();
+            test().await;
         });
     }
 }
@@ -137,8 +135,7 @@ fn a_dropped_sleep_or_interval_moves_no_clock() {
         seen(yields).await;
     });
     cancels(async |yields| {
-        let mut sleep = sleep(SHORT);
-        assert!(poll(&mut sleep).is_pending());
+        let sleep = polled(sleep(SHORT));
         seen(yields).await;
         thread::spawn(move || drop(sleep)).join().unwrap();
     });
@@ -170,8 +167,7 @@ fn a_timer_that_was_shut_down_moves_no_clock() {
     moves_no_clock(async || {
         for alarm in [Alarm::Thread, Alarm::Tokio] {
             let timers = [1, 3].map(|shards| Timer::builder().alarm(alarm).shards(shards).build().unwrap());
-            let mut sleep = timers[0].sleep(LONG);
-            assert!(poll(&mut sleep).is_pending());
+            let _sleep = polled(timers[0].sleep(LONG));
             timers[1].timeout(LONG, seen(true)).await.unwrap();
             timers[0].shutdown();
             word_from_another_thread().await;
@@ -195,81 +191,73 @@ fn an_entry_that_was_touched_to_expire_moves_no_clock() {
 /// If timers are cancelled while the clock runs, they must not move it after it is paused again.
 #[test]
 fn timers_cancelled_before_a_pause_move_no_clock() {
-    must_end(|| {
-        paused().block_on(async {
-            let [mut later, mut earlier] = [LONG, SHORT].map(sleep);
-            assert!(poll(&mut later).is_pending());
-            seen(true).await;
-            tokio::time::resume();
-            assert!(poll(&mut earlier).is_pending());
-            seen(true).await;
-            drop((later, earlier));
-            seen(true).await;
-            tokio::time::pause();
-            let start = Instant::now();
-            word_from_another_thread().await;
-            assert_eq!(start.elapsed(), Duration::ZERO);
-        });
+    must_end_on(paused(), async || {
+        let [mut later, mut earlier] = [LONG, SHORT].map(sleep);
+        assert!(poll(&mut later).is_pending());
+        seen(true).await;
+        tokio::time::resume();
+        assert!(poll(&mut earlier).is_pending());
+        seen(true).await;
+        drop((later, earlier));
+        seen(true).await;
+        tokio::time::pause();
+        let start = Instant::now();
+        word_from_another_thread().await;
+        assert_eq!(start.elapsed(), Duration::ZERO);
     });
 }
 
 #[cfg(feature = "test-util")]
-mod manual_clocks {
-    use std::sync::atomic::{AtomicBool, Ordering};
-
-    use super::*;
+#[test]
+fn a_manual_clock_jumps_to_a_postponed_deadline() {
     use hairspring::DelayQueue;
     use hairspring::test_util::ManualClock;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
-    #[test]
-    fn a_manual_clock_jumps_to_a_postponed_deadline() {
-        let clock = ManualClock::new();
-        let timer = Timer::builder().clock(&clock).build().unwrap();
-        let start = clock.now();
-        let (watched, done) = (clock.clone(), Arc::new(AtomicBool::new(false)));
-        let ends = done.clone();
-        let checks = thread::spawn(move || {
-            while !ends.load(Ordering::Relaxed) {
-                let shown = watched.now() - start;
-                assert_eq!(shown.as_nanos() % SHORT.as_nanos(), 0, "it shows {shown:?}");
-            }
-        });
-        for round in crate::common::rounds(300) {
-            let mut queue = DelayQueue::with_timer(&timer);
-            let key = queue.insert(1, SHORT / 4);
-            // Of unsorted neighbours, the wheel knows only where their slot begins.
-            let mut sleeps: Vec<_> = (0..40).rev().map(|n| timer.sleep(SHORT / 8 + ms(n))).collect();
-            assert!(sleeps.iter_mut().all(|sleep| poll(sleep).is_pending()) && poll(&mut queue.next()).is_pending());
-            for sleep in &mut sleeps {
-                sleep.reset_at(start + (round + 1) * SHORT);
-            }
-            queue.reset(&key, SHORT);
-            assert_eq!(clock.advance_to_next(), Some(start + (round + 1) * SHORT));
+    let clock = ManualClock::new();
+    let timer = Timer::builder().clock(&clock).build().unwrap();
+    let start = clock.now();
+    let (watched, done) = (clock.clone(), Arc::new(AtomicBool::new(false)));
+    let ends = done.clone();
+    let checks = thread::spawn(move || {
+        while !ends.load(Ordering::Relaxed) {
+            let shown = watched.now() - start;
+            assert_eq!(shown.as_nanos() % SHORT.as_nanos(), 0, "it shows {shown:?}");
         }
-        done.store(true, Ordering::Relaxed);
-        checks.join().unwrap();
+    });
+    for round in crate::common::rounds(300) {
+        let mut queue = DelayQueue::with_timer(&timer);
+        let key = queue.insert(1, SHORT / 4);
+        // Of unsorted neighbours, the wheel knows only where their slot begins.
+        let mut sleeps: Vec<_> = (0..40).rev().map(|n| timer.sleep(SHORT / 8 + ms(n))).collect();
+        assert!(sleeps.iter_mut().all(|sleep| poll(sleep).is_pending()) && poll(&mut queue.next()).is_pending());
+        for sleep in &mut sleeps {
+            sleep.reset_at(start + (round + 1) * SHORT);
+        }
+        queue.reset(&key, SHORT);
+        assert_eq!(clock.advance_to_next(), Some(start + (round + 1) * SHORT));
     }
+    done.store(true, Ordering::Relaxed);
+    checks.join().unwrap();
 }
 
 /// Nor may the clock stop at the old deadline of an entry that was touched while it ran.
 #[cfg(feature = "test-util")]
 #[test]
 fn an_entry_that_was_touched_before_a_pause_wakes_its_consumer_once() {
-    must_end(|| {
-        current_thread().block_on(async {
-            let (map, mut expirations) = DeadlineMap::new();
-            map.insert(1, (), SHORT);
-            assert!(poll(&mut expirations.next()).is_pending());
-            assert!(map.touch(&1, LONG));
-            seen(true).await;
-            hairspring::pause();
-            let mut polls = Vec::new();
-            let expired = std::future::poll_fn(|cx| {
-                polls.push(Instant::now());
-                expirations.poll_next_unpin(cx)
-            });
-            assert_eq!(expired.await, Some((1, ())));
-            assert_eq!(polls.len(), 2, "{polls:?}");
+    must_end_on(current_thread(), async || {
+        let (map, mut expirations) = DeadlineMap::new();
+        map.insert(1, (), SHORT);
+        assert!(poll(&mut expirations.next()).is_pending());
+        assert!(map.touch(&1, LONG));
+        seen(true).await;
+        hairspring::pause();
+        let mut polls = Vec::new();
+        let expired = std::future::poll_fn(|cx| {
+            polls.push(Instant::now());
+            expirations.poll_next_unpin(cx)
         });
+        assert_eq!(expired.await, Some((1, ())));
+        assert_eq!(polls.len(), 2, "{polls:?}");
     });
 }

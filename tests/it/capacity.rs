@@ -7,55 +7,39 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::task::Poll;
 use std::thread;
 
-use crate::common::{HOUR, Random, current_thread, inside, multi_thread, must_end, panic_message, poll};
-use hairspring::error::Error;
-use hairspring::{Duration, Timer, TrySleep};
-
-/// Returns `count` pending sleeps.
-fn waiting(timer: &Timer, count: usize) -> Vec<TrySleep> {
-    let mut sleeps: Vec<_> = (0..count).map(|_| timer.try_sleep(HOUR)).collect();
-    assert!(sleeps.iter_mut().all(|sleep| poll(sleep).is_pending()));
-    sleeps
-}
-
-/// The error with which the timer refuses a sleep.
-fn refused(timer: &Timer) -> Option<Error> {
-    match poll(&mut timer.try_sleep(HOUR)) {
-        Poll::Ready(refused) => Some(refused.unwrap_err()),
-        Poll::Pending => None,
-    }
-}
+use crate::common::{
+    HOUR, Random, current_thread, inside, multi_thread, must_end, must_end_on, panic_message, poll, polled,
+};
+use hairspring::{Duration, Timer};
 
 #[test]
 fn a_panic_names_line_limit_and_fallible_form() {
-    must_end(|| {
-        current_thread().block_on(async {
-            let timer = Timer::builder().capacity(1).name("requests").install().unwrap();
-            let mut ticks = timer.interval(HOUR);
-            let of_ticks = line!() - 1;
-            ticks.tick().await;
-            let mut first = pin!(timer.timeout(HOUR, pending::<()>()));
-            let of_first = format!("{}:{}:", file!(), line!() - 1);
-            assert!(poll(&mut first).is_pending());
-            let said = |message: String, instead: &str, line: u32| {
-                assert!(message.starts_with("the timer `requests` is at capacity: 1 pending"), "{message}");
-                assert!(message.contains(&format!("{}:{line}:", file!())), "{message}");
-                assert!(message.contains(&format!("::{instead}`")), "{message}");
-            };
-            said(panic_message(|| poll(&mut timer.sleep(HOUR))), "try_sleep", line!());
-            said(panic_message(|| poll(&mut hairspring::sleep(HOUR))), "try_sleep", line!());
-            said(panic_message(|| poll(&mut timer.timeout(HOUR, pending::<()>()))), "try_timeout", line!());
-            said(panic_message(|| poll(&mut pin!(ticks.tick()))), "try_tick", of_ticks);
-            // These need no room.
-            timer.sleep(Duration::ZERO).await;
-            assert_eq!(timer.timeout(HOUR, std::future::ready(5)).await, Ok(5));
-            timer.interval(HOUR).tick().await;
+    must_end_on(current_thread(), async || {
+        let timer = Timer::builder().capacity(1).name("requests").install().unwrap();
+        let mut ticks = timer.interval(HOUR);
+        let of_ticks = line!() - 1;
+        ticks.tick().await;
+        let mut first = pin!(timer.timeout(HOUR, pending::<()>()));
+        let of_first = format!("{}:{}:", file!(), line!() - 1);
+        assert!(poll(&mut first).is_pending());
+        let said = |message: String, instead: &str, line: u32| {
+            assert!(message.starts_with("the timer `requests` is at capacity: 1 pending"), "{message}");
+            assert!(message.contains(&format!("{}:{line}:", file!())), "{message}");
+            assert!(message.contains(&format!("::{instead}`")), "{message}");
+        };
+        said(panic_message(|| poll(&mut timer.sleep(HOUR))), "try_sleep", line!());
+        said(panic_message(|| poll(&mut hairspring::sleep(HOUR))), "try_sleep", line!());
+        said(panic_message(|| poll(&mut timer.timeout(HOUR, pending::<()>()))), "try_timeout", line!());
+        said(panic_message(|| poll(&mut pin!(ticks.tick()))), "try_tick", of_ticks);
+        // These need no room.
+        timer.sleep(Duration::ZERO).await;
+        assert_eq!(timer.timeout(HOUR, std::future::ready(5)).await, Ok(5));
+        timer.interval(HOUR).tick().await;
 
-            timer.shutdown();
-            let message = panic_message(|| poll(&mut first));
-            assert!(message.contains("shut down") && message.contains("`Timer::try_timeout`"), "{message}");
-            assert!(message.contains(&of_first), "{message}");
-        });
+        timer.shutdown();
+        let message = panic_message(|| poll(&mut first));
+        assert!(message.contains("shut down") && message.contains("`Timer::try_timeout`"), "{message}");
+        assert!(message.contains(&of_first), "{message}");
     });
 }
 
@@ -94,7 +78,7 @@ fn threads_that_compete_for_room_leave_the_count_right() {
         });
         assert!(refusals.load(SeqCst) > 0, "the threads never reached the capacity");
         assert_eq!(timer.metrics().pending(), 0);
-        let _all = waiting(&timer, CAPACITY);
-        assert!(refused(&timer).is_some(), "the capacity has not changed");
+        let _all = [(); CAPACITY].map(|()| polled(timer.try_sleep(HOUR)));
+        assert!(poll(&mut timer.try_sleep(HOUR)).is_ready(), "the capacity has not changed");
     });
 }

@@ -3,7 +3,7 @@
 
 use std::task::{Context, Poll, Waker};
 
-use crate::common::{HOUR, Wakes, current_thread, ms, must_end, panic_message, paused};
+use crate::common::{HOUR, Wakes, current_thread, ms, must_end_on, panic_message, paused, polled};
 use futures::StreamExt;
 use hairspring::delay_queue::{Expired, Key};
 use hairspring::{DelayQueue, Duration, Instant, Timer};
@@ -43,44 +43,28 @@ fn nothing_is_early_on_a_clock_paused_earlier() {
     });
 }
 
-/// libuv 4773, node 26578
-#[test]
-fn nothing_is_early_on_the_system_clock() {
-    current_thread().block_on(async {
-        let mut queue = DelayQueue::new();
-        for micros in [0, 1, 250, 999, 1_000, 1_001, 1_900, 3_001] {
-            queue.insert((), Duration::from_micros(micros));
-        }
-        while let Some(expired) = queue.next().await {
-            assert!(Instant::now() >= expired.deadline());
-        }
-    });
-}
-
 /// libuv 4245, akka 32271
 #[test]
 fn an_entry_that_is_always_due_delays_no_other() {
-    must_end(|| {
-        current_thread().block_on(async {
-            for eager_is_past in [false, true] {
-                let mut queue = DelayQueue::new();
-                let long_ago = Instant::now() - HOUR;
-                queue.insert("eager", Duration::ZERO);
-                for _ in 0..200 {
-                    queue.insert("patient", ms(2));
-                }
-                let mut patient = 0;
-                while patient < 200 {
-                    if queue.next().await.unwrap().into_inner() == "patient" {
-                        patient += 1;
-                    } else if eager_is_past {
-                        queue.insert_at("eager", long_ago);
-                    } else {
-                        queue.insert("eager", Duration::ZERO);
-                    }
+    must_end_on(current_thread(), async || {
+        for eager_is_past in [false, true] {
+            let mut queue = DelayQueue::new();
+            let long_ago = Instant::now() - HOUR;
+            queue.insert("eager", Duration::ZERO);
+            for _ in 0..200 {
+                queue.insert("patient", ms(2));
+            }
+            let mut patient = 0;
+            while patient < 200 {
+                if queue.next().await.unwrap().into_inner() == "patient" {
+                    patient += 1;
+                } else if eager_is_past {
+                    queue.insert_at("eager", long_ago);
+                } else {
+                    queue.insert("eager", Duration::ZERO);
                 }
             }
-        });
+        }
     });
 }
 
@@ -235,8 +219,7 @@ fn reserved_room_stays_until_it_is_released() {
 #[test]
 fn a_poll_on_a_full_or_ended_timer_panics_and_loses_nothing() {
     current_thread().block_on(async {
-        let mut other = Timer::builder().capacity(1).install().unwrap().sleep(HOUR);
-        assert!(futures::poll!(&mut other).is_pending());
+        let other = polled(Timer::builder().capacity(1).install().unwrap().sleep(HOUR));
         let mut queue = DelayQueue::new();
         queue.insert(1, Duration::ZERO);
         let key = queue.insert(2, HOUR);
@@ -257,21 +240,6 @@ fn a_poll_on_a_full_or_ended_timer_panics_and_loses_nothing() {
 }
 
 // As in tokio-util
-
-#[test]
-fn a_timeout_can_follow_a_future() {
-    use hairspring::FutureExt;
-    on_paused_time(async {
-        let start = Instant::now();
-        assert_eq!(async { 1 }.timeout(ms(5)).await, Ok(1));
-        assert!(std::future::pending::<()>().timeout(ms(5)).await.is_err());
-        assert_eq!(start.elapsed(), ms(5));
-        assert!(std::future::pending::<()>().timeout_at(start + ms(9)).await.is_err());
-        assert_eq!(start.elapsed(), ms(9));
-        let unsized_too: &mut (dyn Future<Output = u8> + Unpin) = &mut std::future::ready(3);
-        assert_eq!(unsized_too.timeout(ms(5)).await, Ok(3));
-    });
-}
 
 /// One program for both queues. Only the types differ.
 macro_rules! program {

@@ -1,6 +1,6 @@
 //! A program that uses all names of `tokio::time`, compiled with tokio and with this crate in its `use` line. Both
 //! versions do the same at the same times, except for documented differences. `test_time::like_tokio` compares random
-//! programs, and `reset` compares `is_elapsed`.
+//! programs.
 
 use std::pin::pin;
 use std::task::{Context, Waker};
@@ -184,20 +184,6 @@ same!(sleeps_and_timeouts, intervals);
 async fn instants_and_errors() {
     assert_eq!(ours::instants(), theirs::instants());
     assert_eq!(ours::errors(), theirs::errors());
-}
-
-#[tokio::test(start_paused = true)]
-async fn tokios_timers_work_beside_these() {
-    let start = tokio::time::Instant::now();
-    for after in (0..10).map(|round| ms(10 * round)) {
-        let (theirs, ours) = (tokio::time::sleep(after), hairspring::sleep(after));
-        assert_eq!(hairspring::Instant::from(theirs.deadline()), ours.deadline());
-        tokio::join!(theirs, ours);
-    }
-    let ours = hairspring::timeout(ms(100), tokio::time::sleep(ms(50))).await;
-    let theirs = tokio::time::timeout(ms(100), hairspring::sleep(ms(50))).await;
-    assert!(ours.is_ok() && theirs.is_ok());
-    assert_eq!(start.elapsed(), ms(450 + 100));
 }
 
 /// A documented difference: tokio's sleep is ready once its driver has run.

@@ -200,7 +200,7 @@ fn a_key_whose_drop_panics_takes_its_value_along() {
 }
 
 #[test]
-fn queues_and_wheels_that_are_cleared_drop_all_although_some_drops_panic() {
+fn queues_and_wheels_drop_all_entries_although_some_drops_panic() {
     let cases: [Case; 2] = [
         ("DelayQueue::clear", |items| {
             let mut queue = items.queue();
@@ -216,11 +216,7 @@ fn queues_and_wheels_that_are_cleared_drop_all_although_some_drops_panic() {
         }),
     ];
     check(never, third, &cases);
-}
-
-/// As with a `Vec`, a second panic aborts.
-#[test]
-fn queues_and_wheels_that_are_dropped_drop_the_rest_although_one_drop_panics() {
+    // As with a `Vec`, a second panic aborts.
     let cases: [Case; 3] = [
         ("the end of a queue", |items| panics(|| drop(items.queue()))),
         ("the end of a wheel", |items| panics(|| drop(items.wheel()))),

@@ -1,58 +1,13 @@
-//! Intervals: the instants they return, missed ticks, and resets. `drop_in` compares the rest with tokio's.
+//! Intervals: late ticks, resets and errors. `drop_in` and `test_time::like_tokio` compare the rest with tokio's.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 
-use crate::common::{HOUR, Wakes, ms, must_end, paused, poll, settle};
+use crate::common::{HOUR, Wakes, ms, must_end_on, pass, paused, polled, settle};
 use futures::FutureExt;
-use hairspring::MissedTickBehavior::{self, Burst, Delay, Skip};
+use hairspring::MissedTickBehavior::{Burst, Delay, Skip};
 use hairspring::{Duration, Instant, Interval, Timer, boot, interval, interval_at, timeout};
-
-/// Polls for one tick, with a waker that does nothing.
-fn poll_tick(interval: &mut Interval) -> Poll<Instant> {
-    interval.poll_tick(&mut Context::from_waker(Waker::noop()))
-}
-
-fn with(behavior: MissedTickBehavior, mut interval: Interval) -> Interval {
-    interval.set_missed_tick_behavior(behavior);
-    interval
-}
-
-/// Drives an interval of 10 ms from a task that is busy for the given time after each tick. Returns when each tick
-/// completed and when it was scheduled, in milliseconds after the start.
-async fn drift(behavior: MissedTickBehavior, busy: [u64; 6]) -> Vec<(u128, u128)> {
-    let start = Instant::now();
-    let mut ticks = with(behavior, interval(ms(10)));
-    let mut came = Vec::new();
-    for busy in busy {
-        let scheduled = ticks.tick().await;
-        came.push((start.elapsed().as_millis(), (scheduled - start).as_millis()));
-        tokio::time::advance(ms(busy)).await;
-    }
-    came
-}
-
-/// tokio 6029: `Delay` drifted, because every slightly late tick postponed all that followed.
-#[tokio::test(start_paused = true)]
-async fn late_tasks_are_handled_as_each_behaviour_says() {
-    type Row = (&'static [MissedTickBehavior], [u64; 6], [(u128, u128); 6]);
-    let table: [Row; 5] = [
-        // On time.
-        (&[Burst, Delay, Skip], [3; 6], [(0, 0), (10, 10), (20, 20), (30, 30), (40, 40), (50, 50)]),
-        // Up to 5 ms late: the schedule stays.
-        (&[Burst, Delay, Skip], [15, 0, 14, 0, 0, 0], [(0, 0), (15, 10), (20, 20), (34, 30), (40, 40), (50, 50)]),
-        // More than 5 ms late.
-        (&[Burst], [25, 0, 0, 0, 0, 0], [(0, 0), (25, 10), (25, 20), (30, 30), (40, 40), (50, 50)]),
-        (&[Delay], [25, 0, 17, 0, 0, 0], [(0, 0), (25, 10), (35, 35), (52, 45), (62, 62), (72, 72)]),
-        (&[Skip], [25, 0, 16, 0, 0, 0], [(0, 0), (25, 10), (30, 30), (46, 40), (50, 50), (60, 60)]),
-    ];
-    for (behaviors, busy, expected) in table {
-        for &behavior in behaviors {
-            assert_eq!(drift(behavior, busy).await, expected, "{behavior:?}, busy for {busy:?}");
-        }
-    }
-}
 
 /// A bug that this crate had: the rounding of the timer counted as lateness, so 100 periods with `Delay` took 128.
 #[tokio::test(start_paused = true)]
@@ -86,7 +41,8 @@ async fn a_tick_is_late_after_5_ms_and_all_that_its_timer_may_delay_it() {
 async fn only_burst_makes_up_for_six_hours_asleep() {
     for (behavior, immediately) in [(Burst, 6 * 3_600), (Delay, 1), (Skip, 1)] {
         let start = Instant::now();
-        let mut ticks = with(behavior, interval(ms(1_000)));
+        let mut ticks = interval(ms(1_000));
+        ticks.set_missed_tick_behavior(behavior);
         assert_eq!(ticks.tick().await, start);
         tokio::time::advance(6 * HOUR + ms(999)).await;
         let mut came = 0;
@@ -106,26 +62,24 @@ async fn only_burst_makes_up_for_six_hours_asleep() {
 
 #[test]
 fn a_burst_lets_other_tasks_run() {
-    must_end(|| {
-        paused().block_on(async {
-            let ticked = Arc::new(AtomicUsize::new(0));
-            let count = ticked.clone();
-            let mut ticks = interval_at(Instant::now() - HOUR, ms(1));
-            tokio::spawn(async move {
-                loop {
-                    ticks.tick().await;
-                    count.fetch_add(1, SeqCst);
-                }
-            });
-            let mut before = 0;
-            for _ in 0..100 {
-                tokio::task::yield_now().await;
-                let now = ticked.load(SeqCst);
-                assert!(now - before < 10_000, "{} ticks in one poll", now - before);
-                before = now;
+    must_end_on(paused(), async || {
+        let ticked = Arc::new(AtomicUsize::new(0));
+        let count = ticked.clone();
+        let mut ticks = interval_at(Instant::now() - HOUR, ms(1));
+        tokio::spawn(async move {
+            loop {
+                ticks.tick().await;
+                count.fetch_add(1, SeqCst);
             }
-            assert!(before > 0);
         });
+        let mut before = 0;
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+            let now = ticked.load(SeqCst);
+            assert!(now - before < 10_000, "{} ticks in one poll", now - before);
+            before = now;
+        }
+        assert!(before > 0);
     });
 }
 
@@ -136,16 +90,13 @@ async fn only_a_task_that_polls_is_woken() {
     let mut cx = Context::from_waker(&waker);
     let mut ticks = interval(ms(10));
     assert!(ticks.poll_tick(&mut cx).is_ready());
-    tokio::time::advance(ms(500)).await;
-    settle().await;
+    pass(ms(500)).await;
     assert_eq!(woken.count(), 0, "woken after a tick that was ready immediately");
     while ticks.poll_tick(&mut cx).is_ready() {}
-    tokio::time::advance(ms(10)).await;
-    settle().await;
+    pass(ms(10)).await;
     assert_eq!(woken.count(), 1, "not woken although it polled");
     assert!(ticks.poll_tick(&mut cx).is_ready());
-    tokio::time::advance(ms(500)).await;
-    settle().await;
+    pass(ms(500)).await;
     assert_eq!(woken.count(), 1, "woken after a tick that it waited for");
 }
 
@@ -167,14 +118,12 @@ async fn a_reset_wakes_a_waiting_task_at_the_new_time() {
         reset(&mut ticks);
         settle().await;
         if after > ms(0) {
-            tokio::time::advance(after.saturating_sub(ms(1))).await;
-            settle().await;
+            pass(after.saturating_sub(ms(1))).await;
             assert_eq!(woken.count(), 0);
-            tokio::time::advance(ms(1)).await;
-            settle().await;
+            pass(ms(1)).await;
         }
         assert_eq!(woken.count(), 1, "reset to {after:?} later");
-        assert_eq!(poll_tick(&mut ticks), Poll::Ready(Instant::now()));
+        assert_eq!(ticks.poll_tick(&mut cx), Poll::Ready(Instant::now()));
         assert_eq!(ticks.tick().await, Instant::now());
     }
 }
@@ -182,8 +131,7 @@ async fn a_reset_wakes_a_waiting_task_at_the_new_time() {
 #[test]
 fn a_full_timer_refuses_a_tick_and_loses_none() {
     let (timer, _driver) = Timer::builder().capacity(1).build_with_driver().unwrap();
-    let mut first = timer.try_sleep(HOUR);
-    assert!(poll(&mut first).is_pending());
+    let first = polled(timer.try_sleep(HOUR));
     let mut ticks = timer.interval(HOUR);
     let start = ticks.try_tick().now_or_never().expect("the first is due").unwrap();
     for _ in 0..3 {

@@ -2,13 +2,13 @@
 
 use std::future::pending;
 
-use crate::common::{HOUR, YEAR, longest, ms, poll};
+use crate::common::{HOUR, YEAR, longest, ms, poll, polled};
 use futures::{FutureExt as _, StreamExt as _, stream};
 use hairspring::MissedTickBehavior::{Burst, Delay, Skip};
 use hairspring::io::TimeoutStream;
 use hairspring::{
-    Deadline, DeadlineMap, DelayQueue, Duration, Instant, StreamExt, Timer, interval, interval_at, sleep, sleep_until,
-    timeout, timeout_at,
+    Deadline, DeadlineMap, DelayQueue, Duration, Instant, StreamExt, Timer, boot, interval, interval_at, sleep,
+    sleep_until, timeout, timeout_at,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 
@@ -42,11 +42,14 @@ async fn no_future_with_the_longest_limit_ends() {
         let mut all = futures![
             sleep(long),
             sleep_until(far),
+            boot::sleep(long),
+            boot::sleep_until(boot::Instant::now() + long),
             unpolled,
             waiting,
             timeout(long, pending::<()>()),
             timeout_at(far, pending::<()>()),
             Timer::current().try_timeout(long, pending::<()>()),
+            boot::timeout(long, pending::<()>()),
             async {
                 let mut reset = timeout(ms(1), pending::<()>());
                 reset.reset_at(far);
@@ -78,6 +81,11 @@ async fn no_future_with_the_longest_limit_ends() {
                 expirations.next().await
             },
         ];
+        all.extend(futures![async {
+            let mut ticks = boot::interval(long);
+            ticks.tick().await;
+            ticks.tick().await;
+        }]);
         for behavior in [Burst, Delay, Skip] {
             let tick_twice = move |mut ticks: hairspring::Interval| async move {
                 ticks.set_missed_tick_behavior(behavior);
@@ -103,10 +111,12 @@ async fn no_future_with_the_longest_limit_ends() {
             }
             sleep(35 * YEAR).await;
         }
-        let mut reset = sleep(long);
-        assert!(poll(&mut reset).is_pending());
+        let mut reset = polled(sleep(long));
         reset.reset_at(Instant::now());
         assert!(poll(&mut reset).is_ready(), "after a reset from the end of time to now");
+        let mut past = polled(boot::sleep(long));
+        past.reset_at(boot::Instant::now() - long);
+        assert!(poll(&mut past).is_ready(), "an instant before the machine started has passed");
         assert!(Deadline::at(far).remaining() > 100 * YEAR && !Deadline::after(long).has_passed());
     }
 }

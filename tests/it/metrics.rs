@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::task::Poll;
 use std::thread;
 
-use crate::common::{HOUR, Random, current_thread, ms, multi_thread, must_end, on_both_flavours, poll, settle};
+use crate::common::{HOUR, Random, ms, multi_thread, must_end, on_both_flavours, poll, polled, settle};
 use hairspring::error::Error;
 use hairspring::timer::Driver;
-use hairspring::{Duration, Instant, Timer, TrySleep};
+use hairspring::{Instant, Timer, TrySleep};
 
 #[test]
 fn the_counts_balance_at_every_reading() {
@@ -75,8 +75,7 @@ async fn snapshots_are_equal_while_nothing_changes() {
 #[tokio::test(start_paused = true)]
 async fn lateness_is_the_time_from_deadline_to_turn() {
     let timer = Timer::builder().build().unwrap();
-    let mut sleeps: Vec<_> = (0..10).map(|_| timer.sleep(ms(10))).collect();
-    assert!(sleeps.iter_mut().all(|sleep| poll(sleep).is_pending()));
+    let mut sleeps: Vec<_> = (0..10).map(|_| polled(timer.sleep(ms(10)))).collect();
     // The driver waits until then, but the clock jumps further.
     tokio::task::yield_now().await;
     tokio::time::advance(ms(30)).await;
@@ -120,33 +119,6 @@ fn a_new_timer_inherits_no_name() {
     }
 }
 
-/// A handle may outlive its timer, whose memory the next timer reuses.
-#[test]
-fn an_old_handle_never_shows_anothers_counts() {
-    must_end(|| {
-        let sleeps = |count| async move {
-            for _ in 0..count {
-                hairspring::sleep(Duration::from_micros(50)).await;
-            }
-            Timer::current()
-        };
-        let old = current_thread().block_on(sleeps(3));
-        let counts = || {
-            let metrics = old.metrics();
-            ([metrics.registered(), metrics.fired(), metrics.lateness().count()], metrics.turns())
-        };
-        let (last, last_turns) = counts();
-        for _ in 0..5 {
-            let new = current_thread().block_on(sleeps(20));
-            assert_ne!(new, old);
-            let (now, turns) = counts();
-            assert!(now == last || now == [0; 3], "{last:?} became {now:?}");
-            // The last turn may still have been in progress.
-            assert!(turns < last_turns + 5, "{last_turns} turns became {turns}");
-        }
-    });
-}
-
 #[test]
 fn a_timer_has_any_name_or_none() {
     let (unnamed, _driver) = Timer::builder().build_with_driver().unwrap();
@@ -169,8 +141,7 @@ fn a_timer_has_any_name_or_none() {
 /// A timer with room for one sleep, and that sleep.
 fn full(name: &'static str) -> (Timer, Driver, TrySleep) {
     let (timer, driver) = Timer::builder().name(name).capacity(1).build_with_driver().unwrap();
-    let mut first = timer.try_sleep(HOUR);
-    assert!(poll(&mut first).is_pending());
+    let first = polled(timer.try_sleep(HOUR));
     (timer, driver, first)
 }
 

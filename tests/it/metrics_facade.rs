@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use crate::common::{HOUR, ms, panic_message, paused, poll, settle};
+use crate::common::{HOUR, ms, panic_message, pass, paused, poll, polled, settle};
 use futures::StreamExt;
 use hairspring::test_util::ManualClock;
 use hairspring::timer::Reporter;
@@ -21,6 +21,10 @@ fn recorded<T>(code: impl FnOnce(&Snapshotter) -> T) -> T {
     let recorder = DebuggingRecorder::new();
     let snapshotter = recorder.snapshotter();
     metrics::with_local_recorder(&recorder, || code(&snapshotter))
+}
+
+fn recorded_on_paused(code: impl AsyncFnOnce(&Snapshotter)) {
+    recorded(|recorder| paused().block_on(code(recorder)));
 }
 
 /// What each timer, map and queue has reported since the last snapshot, by its labels.
@@ -69,8 +73,7 @@ fn timer_by_hand() -> (ManualClock, Timer) {
 #[test]
 fn a_timer_reports_its_counts_under_its_name() {
     let (clock, timer) = timer_by_hand();
-    let mut sleeps: Vec<_> = (1..=10).map(|n| timer.sleep(ms(n))).collect();
-    assert!(sleeps.iter_mut().all(|nap| poll(nap).is_pending()));
+    let mut sleeps: Vec<_> = (1..=10).map(|n| polled(timer.sleep(ms(n)))).collect();
     sleeps.truncate(9);
     clock.advance(ms(3));
     timer.reporter("unheard").publish(); // without a recorder
@@ -98,24 +101,20 @@ fn a_timer_reports_its_counts_under_its_name() {
 
 #[test]
 fn each_lateness_is_reported_once_in_seconds() {
-    recorded(|recorder| {
-        paused().block_on(async {
-            let timer = Timer::builder().build().unwrap();
-            let mut sleeps: Vec<_> = (1..=4).map(|n| timer.sleep(ms(n * 100))).collect();
-            assert!(sleeps.iter_mut().all(|nap| poll(nap).is_pending()));
-            advance(Duration::from_secs(10)).await;
-            settle().await;
-            let mut reporter = timer.reporter("late");
-            reporter.publish();
-            let mut late = lateness(&reported(recorder, "late"));
-            late.sort_by(f64::total_cmp);
-            assert_eq!(late.len(), 4);
-            for (late, exact) in late.into_iter().zip([9.6, 9.7, 9.8, 9.9]) {
-                assert!(late >= exact && late <= exact * 17.0 / 16.0, "{late} s for {exact}");
-            }
-            reporter.publish();
-            assert_eq!(lateness(&reported(recorder, "late")), [0.0; 0]);
-        });
+    recorded_on_paused(async |recorder| {
+        let timer = Timer::builder().build().unwrap();
+        let _sleeps: Vec<_> = (1..=4).map(|n| polled(timer.sleep(ms(n * 100)))).collect();
+        pass(Duration::from_secs(10)).await;
+        let mut reporter = timer.reporter("late");
+        reporter.publish();
+        let mut late = lateness(&reported(recorder, "late"));
+        late.sort_by(f64::total_cmp);
+        assert_eq!(late.len(), 4);
+        for (late, exact) in late.into_iter().zip([9.6, 9.7, 9.8, 9.9]) {
+            assert!(late >= exact && late <= exact * 17.0 / 16.0, "{late} s for {exact}");
+        }
+        reporter.publish();
+        assert_eq!(lateness(&reported(recorder, "late")), [0.0; 0]);
     });
 }
 
@@ -158,37 +157,33 @@ fn the_lateness_buckets_have_a_useful_range() {
 
 #[test]
 fn periodic_reports_end_with_the_timer() {
-    recorded(|recorder| {
-        paused().block_on(async {
-            let timer = Timer::builder().build().unwrap();
-            let reports = tokio::spawn(timer.reporter("periodic").run(Duration::from_secs(10)));
-            settle().await;
-            let registered = || count(&reported(recorder, "periodic"), "hairspring_timers_registered_total");
-            assert_eq!(registered(), 0, "the first report, immediately");
-            let mut nap = timer.sleep(HOUR);
-            assert!(poll(&mut nap).is_pending());
-            for (after, expected) in [(9, 0), (1, 1)] {
-                advance(Duration::from_secs(after)).await;
-                settle().await;
-                assert_eq!(registered(), expected);
-            }
-            assert_eq!(timer.shutdown(), 1);
-            reports.await.unwrap();
-            let last = reported(recorder, "periodic");
-            assert_eq!(count(&last, "hairspring_timers_cancelled_total"), 1, "the last report, after the end");
-            assert_eq!(
-                (count(&last, "hairspring_timers_registered_total"), gauge(&last, "hairspring_timers_pending")),
-                (1, 0.0)
-            );
+    recorded_on_paused(async |recorder| {
+        let timer = Timer::builder().build().unwrap();
+        let reports = tokio::spawn(timer.reporter("periodic").run(Duration::from_secs(10)));
+        settle().await;
+        let registered = || count(&reported(recorder, "periodic"), "hairspring_timers_registered_total");
+        assert_eq!(registered(), 0, "the first report, immediately");
+        let _nap = polled(timer.sleep(HOUR));
+        for (after, expected) in [(9, 0), (1, 1)] {
+            pass(Duration::from_secs(after)).await;
+            assert_eq!(registered(), expected);
+        }
+        assert_eq!(timer.shutdown(), 1);
+        reports.await.unwrap();
+        let last = reported(recorder, "periodic");
+        assert_eq!(count(&last, "hairspring_timers_cancelled_total"), 1, "the last report, after the end");
+        assert_eq!(
+            (count(&last, "hairspring_timers_registered_total"), gauge(&last, "hairspring_timers_pending")),
+            (1, 0.0)
+        );
 
-            let timer = Timer::builder().build().unwrap();
-            let reports = tokio::spawn(timer.reporter("dropped").run(ms(10)));
-            drop(timer);
-            reports.await.expect("a reporter does not keep its timer alive");
-        });
-        let message = panic_message(|| drop(timer_by_hand().1.reporter("x").run(Duration::ZERO)));
-        assert_eq!(message, "`period` must be non-zero.");
+        let timer = Timer::builder().build().unwrap();
+        let reports = tokio::spawn(timer.reporter("dropped").run(ms(10)));
+        drop(timer);
+        reports.await.expect("a reporter does not keep its timer alive");
     });
+    let message = panic_message(|| drop(timer_by_hand().1.reporter("x").run(Duration::ZERO)));
+    assert_eq!(message, "`period` must be non-zero.");
 }
 
 /// The counters of a map or queue, and its number of entries.
@@ -199,66 +194,61 @@ fn entries(reported: &Reported) -> ([u64; 3], f64) {
 
 #[test]
 fn a_queue_reports_when_polled_drained_or_cleared() {
-    recorded(|recorder| {
-        paused().block_on(async {
-            let mut queue = DelayQueue::new();
-            queue.insert(0, HOUR);
-            let mut reporter = queue.reporter("retries");
-            let mut counts = || {
-                reporter.publish();
-                entries(&all_reported(recorder)["name=retries kind=queue"])
-            };
-            assert_eq!(counts(), ([1, 0, 0], 1.0), "reported before any poll");
-            for number in 1..10 {
-                queue.insert(number, ms(number));
-            }
-            assert_eq!(counts(), ([1, 0, 0], 1.0));
-            queue.next().await;
-            assert_eq!(counts(), ([10, 1, 0], 9.0), "a poll reports its own result");
-            queue.insert(0, HOUR);
-            queue.clear();
-            assert_eq!(counts(), ([11, 1, 10], 0.0), "a clear is reported, because no poll may follow");
-            queue.insert(0, HOUR);
-            assert_eq!(queue.drain().len(), 1);
-            assert_eq!(counts(), ([12, 1, 11], 0.0));
-        });
+    recorded_on_paused(async |recorder| {
+        let mut queue = DelayQueue::new();
+        queue.insert(0, HOUR);
+        let mut reporter = queue.reporter("retries");
+        let mut counts = || {
+            reporter.publish();
+            entries(&all_reported(recorder)["name=retries kind=queue"])
+        };
+        assert_eq!(counts(), ([1, 0, 0], 1.0), "reported before any poll");
+        for number in 1..10 {
+            queue.insert(number, ms(number));
+        }
+        assert_eq!(counts(), ([1, 0, 0], 1.0));
+        queue.next().await;
+        assert_eq!(counts(), ([10, 1, 0], 9.0), "a poll reports its own result");
+        queue.insert(0, HOUR);
+        queue.clear();
+        assert_eq!(counts(), ([11, 1, 10], 0.0), "a clear is reported, because no poll may follow");
+        queue.insert(0, HOUR);
+        assert_eq!(queue.drain().len(), 1);
+        assert_eq!(counts(), ([12, 1, 11], 0.0));
     });
 }
 
 #[test]
 fn the_last_report_is_complete() {
-    recorded(|recorder| {
-        paused().block_on(async {
-            let value = Arc::new(());
-            let timer = Timer::builder().build().unwrap();
-            let (map, mut expirations) = DeadlineMap::with_timer(&timer);
-            let mut queue = DelayQueue::with_timer(&timer);
-            let of_map = tokio::spawn(map.reporter("both").run(Duration::from_secs(10)));
-            let of_queue = tokio::spawn(queue.reporter("both").run(Duration::from_secs(10)));
-            settle().await;
-            for number in 0..10 {
-                map.insert(number, value.clone(), HOUR);
-                queue.insert(value.clone(), HOUR);
-            }
-            map.insert(10, value.clone(), Duration::ZERO);
-            assert!(expirations.recv().await.is_some());
-            assert!(futures::poll!(queue.next()).is_pending());
-            drop((expirations, timer));
-            advance(Duration::from_secs(10)).await;
-            settle().await;
-            let reported = &all_reported(recorder)["name=both kind=map"];
-            assert_eq!(entries(reported), ([11, 1, 0], 10.0), "the map still works without its stream");
-            map.remove(&0);
-            drop((map, queue));
-            assert_eq!(Arc::strong_count(&value), 1, "a reporter keeps no entry alive");
-            assert!(!of_map.is_finished() && !of_queue.is_finished());
-            advance(Duration::from_secs(10)).await;
-            of_map.await.unwrap();
-            of_queue.await.unwrap();
-            let last = all_reported(recorder);
-            let last = ["map", "queue"].map(|kind| entries(&last[&format!("name=both kind={kind}")]));
-            assert_eq!(last, [([11, 1, 10], 0.0), ([10, 0, 10], 0.0)]);
-        });
+    recorded_on_paused(async |recorder| {
+        let value = Arc::new(());
+        let timer = Timer::builder().build().unwrap();
+        let (map, mut expirations) = DeadlineMap::with_timer(&timer);
+        let mut queue = DelayQueue::with_timer(&timer);
+        let of_map = tokio::spawn(map.reporter("both").run(Duration::from_secs(10)));
+        let of_queue = tokio::spawn(queue.reporter("both").run(Duration::from_secs(10)));
+        settle().await;
+        for number in 0..10 {
+            map.insert(number, value.clone(), HOUR);
+            queue.insert(value.clone(), HOUR);
+        }
+        map.insert(10, value.clone(), Duration::ZERO);
+        assert!(expirations.recv().await.is_some());
+        assert!(futures::poll!(queue.next()).is_pending());
+        drop((expirations, timer));
+        pass(Duration::from_secs(10)).await;
+        let reported = &all_reported(recorder)["name=both kind=map"];
+        assert_eq!(entries(reported), ([11, 1, 0], 10.0), "the map still works without its stream");
+        map.remove(&0);
+        drop((map, queue));
+        assert_eq!(Arc::strong_count(&value), 1, "a reporter keeps no entry alive");
+        assert!(!of_map.is_finished() && !of_queue.is_finished());
+        advance(Duration::from_secs(10)).await;
+        of_map.await.unwrap();
+        of_queue.await.unwrap();
+        let last = all_reported(recorder);
+        let last = ["map", "queue"].map(|kind| entries(&last[&format!("name=both kind={kind}")]));
+        assert_eq!(last, [([11, 1, 10], 0.0), ([10, 0, 10], 0.0)]);
     });
 }
 

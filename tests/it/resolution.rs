@@ -1,8 +1,6 @@
 //! `Builder::resolution`: when sleeps end, and which tasks run first.
 
-use std::task::Poll;
-
-use crate::common::{HOUR, current_thread, ms, multi_thread, must_end, poll};
+use crate::common::{current_thread, ms, multi_thread, must_end, must_end_on, poll, polled};
 use hairspring::{Duration, Instant, Timer, interval, sleep};
 
 const MICRO: Duration = Duration::from_micros(1);
@@ -39,25 +37,9 @@ fn a_ready_task_runs_before_a_microsecond_sleep_ends() {
 #[test]
 fn a_later_poll_is_ready_without_a_driver() {
     let (timer, _driver) = Timer::builder().resolution(ms(1)).build_with_driver().unwrap();
-    let mut nap = timer.sleep(Duration::ZERO);
-    assert!(poll(&mut nap).is_pending());
+    let mut nap = polled(timer.sleep(Duration::ZERO));
     spin_past(nap.deadline() + ms(1));
     assert!(poll(&mut nap).is_ready() && nap.is_elapsed());
-}
-
-/// On its first poll, such a sleep reads the clock only if the timer refuses it.
-#[test]
-fn a_due_sleep_is_never_refused() {
-    let (timer, _driver) = Timer::builder().resolution(ms(1)).capacity(1).build_with_driver().unwrap();
-    let mut first = timer.sleep(HOUR);
-    assert!(poll(&mut first).is_pending());
-    let mut naps = [0; 4].map(|_| timer.try_sleep(Duration::ZERO));
-    spin_past(timer.now() + ms(1));
-    assert_eq!(poll(&mut naps[0]), Poll::Ready(Ok(())));
-    assert!(matches!(poll(&mut timer.try_sleep(HOUR)), Poll::Ready(Err(error)) if error.is_at_capacity()));
-    timer.shutdown();
-    assert_eq!(poll(&mut naps[1]), Poll::Ready(Ok(())));
-    assert!(matches!(poll(&mut timer.try_sleep(HOUR)), Poll::Ready(Err(error)) if error.is_shutdown()));
 }
 
 /// The next timer reuses the memory of the one that ended.
@@ -81,17 +63,15 @@ fn an_orphaned_sleep_ignores_the_next_timers_resolution() {
 /// All ticks before a multiple are ready after one turn.
 #[test]
 fn a_late_interval_catches_up_without_its_driver() {
-    must_end(|| {
-        current_thread().block_on(async {
-            let timer = Timer::builder().resolution(ms(100)).install().unwrap();
-            let mut ticks = interval(ms(1));
-            let first = ticks.tick().await;
-            for n in 1..50 {
-                assert_eq!(ticks.tick().await, first + n * ms(1));
-            }
-            let turns = timer.metrics().turns();
-            assert!(turns < 25, "{turns} turns for 50 ticks");
-        });
+    must_end_on(current_thread(), async || {
+        let timer = Timer::builder().resolution(ms(100)).install().unwrap();
+        let mut ticks = interval(ms(1));
+        let first = ticks.tick().await;
+        for n in 1..50 {
+            assert_eq!(ticks.tick().await, first + n * ms(1));
+        }
+        let turns = timer.metrics().turns();
+        assert!(turns < 25, "{turns} turns for 50 ticks");
     });
 }
 
@@ -99,7 +79,7 @@ fn a_late_interval_catches_up_without_its_driver() {
 mod by_hand {
     use std::future::Future;
     use std::pin::Pin;
-    use std::task::Context;
+    use std::task::{Context, Poll};
 
     use futures::StreamExt;
     use hairspring::test_util::ManualClock;
@@ -116,8 +96,7 @@ mod by_hand {
     fn timer_at_a_multiple(resolution: Duration) -> (ManualClock, Timer) {
         let clock = ManualClock::new();
         let timer = Timer::builder().clock(&clock).resolution(resolution).build().unwrap();
-        let mut nap = timer.sleep(NANO);
-        assert!(poll(&mut nap).is_pending());
+        let mut nap = polled(timer.sleep(NANO));
         clock.advance_to_next().unwrap();
         assert!(poll(&mut nap).is_ready());
         (clock, timer)

@@ -4,12 +4,12 @@ use std::future::pending;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, mpsc};
-use std::task::{Poll, Waker};
+use std::task::Poll;
 use std::thread;
 
 use crate::common::{
-    HOUR, Wakes, bare, both_flavours, current_thread, inside, ms, multi_thread, must_end, panic_message, poll,
-    poll_with, use_time,
+    HOUR, Wakes, bare, both_flavours, current_thread, inside, ms, multi_thread, must_end, panic_message, poll, polled,
+    polled_with, use_time, watched,
 };
 use futures::StreamExt;
 use futures::executor::block_on;
@@ -21,15 +21,9 @@ use hairspring::{
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::{LocalSet, block_in_place};
 
-/// Runtimes with tokio's drivers and without.
-fn every_kind() -> Vec<Runtime> {
-    both_flavours().into_iter().chain(bare()).collect()
-}
-
 /// A sleep that waits on `runtime` for `after`.
 fn waiting_on(runtime: &Runtime, after: Duration) -> Sleep {
-    let mut sleep = sleep(HOUR);
-    inside(runtime, || assert!(poll(&mut sleep).is_pending()));
+    let mut sleep = inside(runtime, || polled(sleep(HOUR)));
     sleep.reset_at(Instant::now() + after);
     sleep
 }
@@ -56,7 +50,8 @@ fn everything_works_without_a_runtime() {
             }
             drop(map);
             for _ in 0..2 {
-                assert!(queue.next().await.is_some() && expirations.next().await.is_some());
+                assert!(queue.next().await.is_some_and(|expired| expired.deadline() <= Instant::now()));
+                assert!(expirations.next().await.is_some());
             }
             assert!(queue.next().await.is_none() && expirations.next().await.is_none());
         });
@@ -77,7 +72,7 @@ fn a_sleep_outlives_its_runtime() {
         ("no runtime", |left| block_on(left)),
     ];
     for (name, next) in next {
-        for home in every_kind() {
+        for home in both_flavours().into_iter().chain(bare()) {
             must_end(move || {
                 let start = Instant::now();
                 let mut waiting = waiting_on(&home, ms(20));
@@ -134,9 +129,7 @@ fn the_next_timer_ignores_a_sleep_left_behind() {
 fn the_end_of_a_runtime_wakes_waiting_threads() {
     for home in both_flavours() {
         must_end(move || {
-            let mut nap = waiting_on(&home, 2 * HOUR);
-            let (woken, waker) = Wakes::new();
-            assert!(poll_with(&mut nap, &waker).is_pending());
+            let (_nap, woken) = watched(waiting_on(&home, 2 * HOUR));
             let (handle, waits) = (home.handle().clone(), waiting_on(&home, ms(100)));
             let outside = thread::spawn(move || block_on(waits));
             let inside = thread::spawn(move || panic_message(|| handle.block_on(sleep(HOUR))));
@@ -148,23 +141,6 @@ fn the_end_of_a_runtime_wakes_waiting_threads() {
             assert!(message.contains("the current tokio runtime was shut down"), "{message}");
         });
     }
-}
-
-/// Drops a runtime in which a thread blocks, and returns what the thread returned.
-fn drop_under<T: Send + 'static>(
-    runtime: Runtime,
-    block: impl FnOnce(&Handle, mpsc::Sender<()>) -> T + Send + 'static,
-) -> T {
-    let (started, starts) = mpsc::channel();
-    let (through, answer) = mpsc::channel();
-    let handle = runtime.handle().clone();
-    runtime.spawn_blocking(move || {
-        let answer = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| block(&handle, started)));
-        let _ = through.send(answer);
-    });
-    starts.recv().unwrap();
-    drop(runtime);
-    answer.recv().unwrap().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 /// Dropping the runtime waits for the thread, so the sleep panics. tokio's sleeps do the same.
@@ -194,12 +170,15 @@ fn a_sleeping_thread_does_not_block_its_runtimes_end() {
     for (name, wait) in waits {
         for runtime in both_flavours() {
             let message = must_end(move || {
-                panic_message(|| {
-                    drop_under(runtime, move |handle, started| {
-                        started.send(()).unwrap();
-                        wait(handle);
-                    });
-                })
+                let ((started, starts), (panics, message)) = (mpsc::channel(), mpsc::channel());
+                let handle = runtime.handle().clone();
+                runtime.spawn_blocking(move || {
+                    started.send(()).unwrap();
+                    let _ = panics.send(panic_message(|| wait(&handle)));
+                });
+                starts.recv().unwrap();
+                drop(runtime);
+                message.recv().unwrap()
             });
             assert!(message.contains("the current tokio runtime was shut down"), "{name}: {message}");
         }
@@ -339,9 +318,8 @@ fn a_sleep_on_an_undriven_runtime_fires() {
     for runtime in [current_thread(), bare().into_iter().next().unwrap()] {
         must_end(move || {
             for is_driven_before_the_next in [false, true, false] {
-                let (woken, waker) = Wakes::new();
-                let (mut far, mut nap) = (waiting_on(&runtime, HOUR), waiting_on(&runtime, HOUR));
-                inside(&runtime, || assert!(poll_with(&mut nap, &waker).is_pending()));
+                let mut far = waiting_on(&runtime, HOUR);
+                let (mut nap, woken) = inside(&runtime, || watched(sleep(HOUR)));
                 let deadline = Instant::now() + ms(10);
                 nap.reset_at(deadline);
                 woken.wait();
@@ -371,12 +349,7 @@ fn timers_fire_after_their_threads_ended() {
                 let (handle, waker) = (runtime.handle().clone(), waker.clone());
                 let thread = thread::spawn(move || {
                     let _guard = handle.enter();
-                    let nap = |_| {
-                        let mut nap = sleep(HOUR);
-                        assert!(poll_with(&mut nap, &waker).is_pending());
-                        nap
-                    };
-                    (0..20).map(nap).collect::<Vec<_>>()
+                    (0..20).map(|_| polled_with(sleep(HOUR), &waker)).collect::<Vec<_>>()
                 });
                 thread.join().unwrap()
             });
@@ -403,14 +376,9 @@ fn a_handle_works_from_anywhere() {
         let runtime = multi_thread(2);
         let timer = inside(&runtime, Timer::current);
         assert_eq!(timer, runtime.block_on(runtime.spawn(async { Timer::current() })).unwrap(), "a runtime has one");
-        let mut last = timer.sleep(HOUR);
-        assert!(poll_with(&mut last, Waker::noop()).is_pending());
+        let last = polled(timer.sleep(HOUR));
         drop(runtime);
-        // A timer's own sleep ends with it. Another runtime's timer may reuse its memory.
-        for other in (0..8).map(|_| current_thread()) {
-            other.block_on(sleep(ms(1)));
-            assert!(panic_message(|| other.block_on(timer.sleep(HOUR))).contains("shut down"));
-        }
+        assert!(panic_message(|| current_thread().block_on(timer.sleep(HOUR))).contains("shut down"));
         assert!(panic_message(|| block_on(last)).contains("shut down"));
     });
 }

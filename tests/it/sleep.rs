@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use crate::alarms::alarms;
-use crate::common::{HOUR, HUNG, Random, both_flavours, ms, must_end, paused, poll, settle};
+use crate::common::{HOUR, Random, both_flavours, ms, must_end_on, pass, paused, poll, polled};
 use hairspring::{Duration, Instant, Sleep, Timer, sleep, sleep_until};
 use tokio::task::coop;
 
@@ -40,14 +40,12 @@ fn no_sleep_is_early_by_a_nanosecond() {
         let builder = if resolution.is_zero() { builder } else { builder.resolution(resolution) };
         for runtime in both_flavours() {
             let builder = builder.clone();
-            must_end(move || {
-                runtime.block_on(async {
-                    let _timer = builder.install().unwrap();
-                    let tasks = (0..32).map(|seed| tokio::spawn(several(Random::new(seed))));
-                    for task in tasks.collect::<Vec<_>>() {
-                        task.await.unwrap();
-                    }
-                });
+            must_end_on(runtime, async move || {
+                let _timer = builder.install().unwrap();
+                let tasks = (0..32).map(|seed| tokio::spawn(several(Random::new(seed))));
+                for task in tasks.collect::<Vec<_>>() {
+                    task.await.unwrap();
+                }
             });
         }
     }
@@ -57,23 +55,19 @@ fn no_sleep_is_early_by_a_nanosecond() {
 /// ready.
 #[test]
 fn an_orphaned_sleep_has_elapsed_after_its_deadline() {
-    must_end(|| {
-        paused().block_on(async {
-            let timer = Timer::builder().build().unwrap();
-            let (mut fired, mut lost) = (timer.sleep(ms(10)), timer.sleep(ms(20)));
-            assert!(poll(&mut fired).is_pending() && poll(&mut lost).is_pending());
-            tokio::time::advance(ms(10)).await;
-            settle().await;
-            assert_eq!(timer.shutdown(), 1);
-            for others in 0..3 {
-                assert!(fired.is_elapsed() && !lost.is_elapsed(), "with {others} timers since");
-                // This may reuse the memory of the timer that ended.
-                let other = Timer::builder().build().unwrap();
-                assert!(poll(&mut other.sleep(HOUR)).is_pending());
-            }
-            tokio::time::advance(ms(10)).await;
-            assert!(lost.is_elapsed() && poll(&mut lost).is_ready());
-        });
+    must_end_on(paused(), async || {
+        let timer = Timer::builder().build().unwrap();
+        let [fired, mut lost] = [10, 20].map(|after| polled(timer.sleep(ms(after))));
+        pass(ms(10)).await;
+        assert_eq!(timer.shutdown(), 1);
+        for others in 0..3 {
+            assert!(fired.is_elapsed() && !lost.is_elapsed(), "with {others} timers since");
+            // This may reuse the memory of the timer that ended.
+            let other = Timer::builder().build().unwrap();
+            assert!(poll(&mut other.sleep(HOUR)).is_pending());
+        }
+        tokio::time::advance(ms(10)).await;
+        assert!(lost.is_elapsed() && poll(&mut lost).is_ready());
     });
 }
 
@@ -100,24 +94,4 @@ async fn only_a_ready_poll_spends_the_tasks_budget() {
         .await;
     });
     task.await.unwrap();
-}
-
-#[tokio::test]
-async fn a_spent_budget_answers_pending_once_and_wakes() {
-    let task = tokio::spawn(async {
-        let mut polls = 0;
-        let mut over = sleep(Duration::ZERO);
-        poll_fn(|cx| {
-            polls += 1;
-            if polls == 1 {
-                while Pin::new(&mut sleep(Duration::ZERO)).poll(cx).is_ready() {}
-                assert!(Pin::new(&mut over).poll(cx).is_pending() && !over.is_elapsed(), "the budget is spent");
-                return Poll::Pending;
-            }
-            Pin::new(&mut over).poll(cx)
-        })
-        .await;
-        assert_eq!(polls, 2, "one more poll, with a new budget");
-    });
-    tokio::time::timeout(HUNG, task).await.unwrap().unwrap();
 }

@@ -11,8 +11,8 @@ use std::thread;
 
 use crate::alarms::alarms;
 use crate::common::{
-    HOUR, HUNG, Random, Wakes, both_flavours, current_thread, inside, ms, multi_thread, must_end, on_both_flavours,
-    on_wake, poll_with, rounds,
+    HOUR, HUNG, Random, Wakes, both_flavours, current_thread, inside, ms, multi_thread, must_end, must_end_on,
+    on_both_flavours, on_wake, poll_with, rounds, watched,
 };
 use futures::StreamExt;
 use futures::future::join_all;
@@ -182,9 +182,7 @@ fn wakers_are_woken_while_every_worker_is_blocked() {
         must_end(move || {
             inside(&runtime, || Timer::builder().alarm(alarm).install().unwrap());
             runtime.block_on(sleep(ms(5)));
-            let (woken, waker) = Wakes::new();
-            let mut nap = sleep(HOUR);
-            inside(&runtime, || assert!(poll_with(&mut nap, &waker).is_pending()));
+            let (mut nap, woken) = inside(&runtime, || watched(sleep(HOUR)));
             let unblock = [(); 2].map(|()| {
                 let (unblock, blocked) = mpsc::channel::<()>();
                 runtime.spawn(async move { _ = blocked.recv() });
@@ -202,43 +200,41 @@ fn wakers_are_woken_while_every_worker_is_blocked() {
 #[test]
 fn other_tasks_run_during_a_mass_expiry() {
     const SLEEPS: usize = 20_000;
-    must_end(|| {
-        current_thread().block_on(async {
-            let turns = Arc::new(AtomicUsize::new(0));
-            let count = turns.clone();
-            tokio::spawn(poll_fn(move |cx| {
-                count.fetch_add(1, SeqCst);
-                cx.waker().wake_by_ref();
-                Poll::<()>::Pending
-            }));
-            let fired = Arc::new(Mutex::new((0, BTreeSet::new())));
-            let note = fired.clone();
-            let waker = on_wake(move || {
-                let mut fired = note.lock().unwrap();
-                fired.0 += 1;
-                fired.1.insert(turns.load(SeqCst));
-            });
-            // No helper thread turns for this alarm, so the driver fires them all once its runtime is no longer
-            // blocked.
-            let timer = Timer::builder().alarm(Alarm::Tokio).build().unwrap();
-            tokio::task::yield_now().await;
-            let mut ahead = ms(100);
-            let _sleeps = loop {
-                let deadline = Instant::now() + ahead;
-                let mut sleeps: Vec<_> = (0..SLEEPS).map(|_| timer.sleep_until(deadline)).collect();
-                if sleeps.iter_mut().all(|sleep| poll_with(sleep, &waker).is_pending()) {
-                    break sleeps;
-                }
-                ahead *= 2; // The machine is slow.
-            };
-            thread::sleep(ahead);
-            while fired.lock().unwrap().0 < SLEEPS {
-                sleep(ms(1)).await;
-            }
-            sleep(ms(2)).await;
-            let fired = fired.lock().unwrap();
-            assert_eq!(fired.0, SLEEPS, "each fires once");
-            assert!(fired.1.len() >= 5, "the other task ran {} times", fired.1.len());
+    must_end_on(current_thread(), async || {
+        let turns = Arc::new(AtomicUsize::new(0));
+        let count = turns.clone();
+        tokio::spawn(poll_fn(move |cx| {
+            count.fetch_add(1, SeqCst);
+            cx.waker().wake_by_ref();
+            Poll::<()>::Pending
+        }));
+        let fired = Arc::new(Mutex::new((0, BTreeSet::new())));
+        let note = fired.clone();
+        let waker = on_wake(move || {
+            let mut fired = note.lock().unwrap();
+            fired.0 += 1;
+            fired.1.insert(turns.load(SeqCst));
         });
+        // No helper thread turns for this alarm, so the driver fires them all once its runtime is no longer
+        // blocked.
+        let timer = Timer::builder().alarm(Alarm::Tokio).build().unwrap();
+        tokio::task::yield_now().await;
+        let mut ahead = ms(100);
+        let _sleeps = loop {
+            let deadline = Instant::now() + ahead;
+            let mut sleeps: Vec<_> = (0..SLEEPS).map(|_| timer.sleep_until(deadline)).collect();
+            if sleeps.iter_mut().all(|sleep| poll_with(sleep, &waker).is_pending()) {
+                break sleeps;
+            }
+            ahead *= 2; // The machine is slow.
+        };
+        thread::sleep(ahead);
+        while fired.lock().unwrap().0 < SLEEPS {
+            sleep(ms(1)).await;
+        }
+        sleep(ms(2)).await;
+        let fired = fired.lock().unwrap();
+        assert_eq!(fired.0, SLEEPS, "each fires once");
+        assert!(fired.1.len() >= 5, "the other task ran {} times", fired.1.len());
     });
 }

@@ -5,9 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::task::{Context, Poll};
 
-use crate::common::{HOUR, ms, must_end, panic_message, poll};
+use crate::common::{HOUR, ms, must_end_on, panic_message, poll};
 use futures::{FutureExt as _, Stream, StreamExt as _, stream};
-use hairspring::error::Elapsed;
 use hairspring::stream::IntervalStream;
 use hairspring::{Duration, Instant, StreamExt, Timer, interval, interval_at, wall};
 use tokio::sync::mpsc;
@@ -49,30 +48,6 @@ fn a_stream_is_not_polled_after_its_end() {
     ends("chunks_timeout", once().chunks_timeout(3, HOUR));
     ends("debounce", once().debounce(HOUR));
     ends("throttle_latest", once().throttle_latest(HOUR));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_repeating_timeout_fails_each_tick_until_an_item() {
-    let (sender, items) = channel();
-    let mut items = task::spawn(items.timeout_repeating(interval_at(Instant::now() + ms(100), ms(100))));
-    assert_pending!(items.poll_next());
-    for _ in 0..3 {
-        advance(ms(100)).await;
-        assert_ready_eq!(items.poll_next(), Some(Err(Elapsed::new())));
-        assert_pending!(items.poll_next());
-    }
-    advance(ms(50)).await;
-    sender.send(1).unwrap();
-    assert_ready_eq!(items.poll_next(), Some(Ok(1)));
-    advance(ms(99)).await;
-    assert_pending!(items.poll_next());
-    advance(ms(1)).await;
-    assert_ready_eq!(items.poll_next(), Some(Err(Elapsed::new())));
-    drop(sender);
-    assert_ready_eq!(items.poll_next(), None);
-    let mut silent = task::spawn(stream::pending::<()>().timeout_repeating(interval(HOUR)));
-    assert_ready_eq!(silent.poll_next(), Some(Err(Elapsed::new())), "an interval ticks immediately");
-    assert_pending!(silent.poll_next());
 }
 
 #[test]
@@ -155,12 +130,10 @@ fn items_that_are_always_ready_let_other_tasks_run() {
         stream::poll_fn(move |_| Poll::Ready((!stop.load(SeqCst)).then_some(())))
     }
 
-    must_end(|| {
-        crate::common::current_thread().block_on(async {
-            assert_eq!(until_another_task_runs().debounce(HOUR).next().await, Some(()));
-            let chunk = until_another_task_runs().chunks_timeout(1_000_000, HOUR).next().await;
-            assert!(chunk.is_some_and(|chunk| chunk.len() < 1_000_000));
-        });
+    must_end_on(crate::common::current_thread(), async || {
+        assert_eq!(until_another_task_runs().debounce(HOUR).next().await, Some(()));
+        let chunk = until_another_task_runs().chunks_timeout(1_000_000, HOUR).next().await;
+        assert!(chunk.is_some_and(|chunk| chunk.len() < 1_000_000));
     });
 }
 
@@ -168,6 +141,8 @@ fn items_that_are_always_ready_let_other_tasks_run() {
 #[derive(Debug, Clone, Copy)]
 enum Rule {
     Timeout(u64),
+    /// The first tick of the interval, and its period.
+    Repeating(u64, u64),
     Throttle(u64),
     Chunks(usize, u64),
     /// With a longest wait, if there is one.
@@ -189,6 +164,15 @@ fn model_of_all(arrivals: &[u64], end: u64, rule: Rule) -> Vec<Yielded> {
         match rule {
             Rule::Timeout(limit) => {
                 yielded.extend((at > before + limit).then(|| (before + limit, Vec::new())));
+                yielded.extend(is_item.then(|| (at, vec![item])));
+                before = at;
+            }
+            Rule::Repeating(first, period) => {
+                let mut tick = if yielded.is_empty() { first } else { before + period };
+                while tick < at {
+                    yielded.push((tick, Vec::new()));
+                    tick += period;
+                }
                 yielded.extend(is_item.then(|| (at, vec![item])));
                 before = at;
             }
@@ -254,12 +238,13 @@ fn streams_match_models() {
             arrivals.push(now);
         }
         let end = now + random.below(12);
-        let rule = match random.below(6) {
+        let rule = match random.below(7) {
             0 => Rule::Timeout(random.below(12)),
             1 => Rule::Throttle(random.below(12)),
             2 => Rule::Chunks(1 + random.index(6), random.below(12)),
             3 => Rule::Debounce(random.below(12), None),
             4 => Rule::Debounce(random.below(12), Some(random.below(40))),
+            5 => Rule::Repeating(random.below(12), 1 + random.below(12)),
             _ => Rule::ThrottleLatest(1 + random.below(12)),
         };
         crate::common::paused().block_on(async {
@@ -273,6 +258,10 @@ fn streams_match_models() {
             let items = Box::pin(items.take_while(|item| std::future::ready(*item < count)));
             let items = match rule {
                 Rule::Timeout(limit) => items.timeout(units(limit)).map(|item| item.into_iter().collect()).boxed(),
+                Rule::Repeating(first, period) => {
+                    let ticks = interval_at(start + units(first), units(period));
+                    items.timeout_repeating(ticks).map(|item| item.into_iter().collect()).boxed()
+                }
                 Rule::Throttle(period) => items.throttle(units(period)).map(|item| vec![item]).boxed(),
                 Rule::Chunks(size, limit) => items.chunks_timeout(size, units(limit)).boxed(),
                 Rule::Debounce(quiet, None) => items.debounce(units(quiet)).map(|item| vec![item]).boxed(),
@@ -293,6 +282,8 @@ fn streams_match_models() {
 #[cfg(feature = "test-util")]
 #[tokio::test(start_paused = true)]
 async fn a_limit_that_has_begun_counts_again_on_a_chosen_timer() {
+    use hairspring::error::Elapsed;
+
     let clock = hairspring::test_util::ManualClock::new();
     let timer = Timer::builder().clock(&clock).build().unwrap();
     macro_rules! counts_again {

@@ -5,7 +5,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-use crate::common::{HOUR, HUNG, Wakes, both_flavours, ms, must_end, paused, poll, poll_with, settle};
+use crate::common::{
+    HOUR, HUNG, Wakes, both_flavours, ms, must_end, must_end_on, on_both_flavours, pass, paused, poll, poll_with,
+    polled, polled_with, settle,
+};
 use futures::FutureExt;
 use hairspring::error::{Elapsed, Error};
 use hairspring::{Duration, Instant, Timer, TrySleep, boot, sleep, sleep_until, timeout, timeout_at, wall};
@@ -18,24 +21,11 @@ async fn the_future_wins_if_both_are_ready() {
     assert_eq!(timeout_at(past, async { 2 }).await, Ok(2));
     let deadline = Instant::now() + ms(10);
     assert_eq!(timeout_at(deadline, sleep_until(deadline)).await, Ok(()), "due at the same instant");
-    let mut late = timeout(ms(10), sleep(ms(20)));
-    assert!(poll(&mut late).is_pending());
+    let mut late = polled(timeout(ms(10), sleep(ms(20))));
     tokio::time::advance(ms(30)).await;
     assert_eq!(poll(&mut late), Poll::Ready(Ok(())), "both have passed when it is polled");
     assert_eq!(poll(&mut timeout(Duration::ZERO, pending::<()>())), Poll::Ready(Err(Elapsed::new())));
     assert_eq!(poll(&mut timeout_at(past, pending::<()>())), Poll::Ready(Err(Elapsed::new())));
-}
-
-#[tokio::test]
-async fn a_ready_future_never_touches_a_timer() {
-    for limit in [Duration::ZERO, ms(1), HOUR, Duration::MAX] {
-        assert_eq!(timeout(limit, ready(7)).await, Ok(7));
-        assert_eq!(timeout_at(Instant::now() + limit, async { 8 }).await, Ok(8));
-    }
-    let registered = || Timer::current().metrics().registered();
-    assert_eq!(registered(), 0);
-    assert!(poll(&mut timeout(HOUR, pending::<()>())).is_pending());
-    assert_eq!(registered(), 1, "a future that waits does");
 }
 
 #[tokio::test(start_paused = true)]
@@ -47,16 +37,13 @@ async fn the_deadline_can_be_read_and_moved() {
     assert!(poll_with(&mut limited, &waker).is_pending());
     limited.reset_at(now + ms(300));
     assert_eq!(limited.deadline(), now + ms(300));
-    tokio::time::advance(ms(200)).await;
-    settle().await;
+    pass(ms(200)).await;
     assert_eq!(woken.count(), 0, "woken at the old deadline");
-    tokio::time::advance(ms(100)).await;
-    settle().await;
+    pass(ms(100)).await;
     assert_eq!(woken.count(), 1, "not woken at the new deadline without another poll");
     assert!(poll(&mut limited).is_ready());
 
-    let mut limited = timeout(HOUR, pending::<()>());
-    assert!(poll_with(&mut limited, &waker).is_pending());
+    let mut limited = polled_with(timeout(HOUR, pending::<()>()), &waker);
     limited.reset_at(Instant::now() - ms(1));
     settle().await;
     assert_eq!(woken.count(), 2, "a deadline in the past wakes immediately");
@@ -99,15 +86,16 @@ fn draining_the_budget_does_not_hide_the_deadline() {
 #[tokio::test]
 async fn a_budget_that_others_spent_answers_pending_once() {
     let task = tokio::spawn(async {
-        let mut polls = 0;
-        let mut limited = timeout(Duration::ZERO, pending::<()>());
-        let ended = poll_fn(|cx| {
-            polls += 1;
-            while polls == 1 && coop::poll_proceed(cx).map(|unit| unit.made_progress()).is_ready() {}
-            Pin::new(&mut limited).poll(cx)
-        });
-        assert!(ended.await.is_err());
-        assert_eq!(polls, 2);
+        for mut over in [timeout(Duration::ZERO, pending::<()>()).map(drop).boxed(), sleep(Duration::ZERO).boxed()] {
+            let mut polls = 0;
+            poll_fn(|cx| {
+                polls += 1;
+                while polls == 1 && Pin::new(&mut sleep(Duration::ZERO)).poll(cx).is_ready() {}
+                over.poll_unpin(cx)
+            })
+            .await;
+            assert_eq!(polls, 2, "one more poll, with a new budget");
+        }
     });
     tokio::time::timeout(HUNG, task).await.unwrap().unwrap();
 }
@@ -154,30 +142,23 @@ fn a_fallible_timeout_works_like_a_timeout() {
 
 #[test]
 fn a_shut_down_timer_fails_fallible_timeouts() {
-    for runtime in both_flavours() {
-        runtime.block_on(async {
-            let timer = Timer::builder().build().unwrap();
-            let limited = tokio::spawn(timer.try_timeout(HOUR, pending::<()>()));
-            while timer.metrics().pending() < 1 {
-                settle().await;
-            }
-            assert_eq!(timer.shutdown(), 1);
-            assert_eq!(limited.await.unwrap(), Err(Error::shutdown()), "a timeout that waits");
-            assert_eq!(timer.try_timeout(HOUR, pending::<()>()).await, Err(Error::shutdown()));
-            assert_eq!(
-                timer.timeout_at(Instant::now() + HOUR, ready(1)).into_fallible().await,
-                Ok(1),
-                "needs no timer"
-            );
-        });
-    }
+    on_both_flavours(|| async {
+        let timer = Timer::builder().build().unwrap();
+        let limited = tokio::spawn(timer.try_timeout(HOUR, pending::<()>()));
+        while timer.metrics().pending() < 1 {
+            settle().await;
+        }
+        assert_eq!(timer.shutdown(), 1);
+        assert_eq!(limited.await.unwrap(), Err(Error::shutdown()), "a timeout that waits");
+        assert_eq!(timer.try_timeout(HOUR, pending::<()>()).await, Err(Error::shutdown()));
+        assert_eq!(timer.timeout_at(Instant::now() + HOUR, ready(1)).into_fallible().await, Ok(1), "needs no timer");
+    });
 }
 
 #[test]
 fn a_full_timer_refuses_a_fallible_timeout_that_waits() {
     let (timer, _driver) = Timer::builder().capacity(1).build_with_driver().unwrap();
-    let mut first = timer.try_sleep(HOUR);
-    assert!(poll(&mut first).is_pending());
+    let first = polled(timer.try_sleep(HOUR));
     assert_eq!(timer.try_timeout(HOUR, ready(1)).now_or_never(), Some(Ok(1)), "a ready future needs no room");
     let mut limited = timer.try_timeout(HOUR, pending::<()>());
     for _ in 0..3 {
@@ -231,22 +212,19 @@ async fn a_timeout_that_waits_moves_to_another_timer() {
 /// If refusals spend budget, a task that retries lets others run and free room.
 #[test]
 fn a_refusal_spends_budget() {
-    must_end(|| {
-        crate::common::current_thread().block_on(async {
-            let timer = Timer::builder().capacity(1).install().unwrap();
-            let mut first = timer.try_sleep(HOUR);
-            assert!(poll(&mut first).is_pending());
-            let frees_room = tokio::spawn(async move { drop(first) });
-            let retries = async {
-                while let Err(error) = TrySleep::from(boot::sleep(HOUR)).await {
-                    assert!(error.is_at_capacity());
-                }
-            };
-            tokio::select! {
-                biased;
-                () = retries => unreachable!("the sleep waits for an hour"),
-                freed = frees_room => freed.unwrap(),
+    must_end_on(crate::common::current_thread(), async || {
+        let timer = Timer::builder().capacity(1).install().unwrap();
+        let first = polled(timer.try_sleep(HOUR));
+        let frees_room = tokio::spawn(async move { drop(first) });
+        let retries = async {
+            while let Err(error) = TrySleep::from(boot::sleep(HOUR)).await {
+                assert!(error.is_at_capacity());
             }
-        });
+        };
+        tokio::select! {
+            biased;
+            () = retries => unreachable!("the sleep waits for an hour"),
+            freed = frees_room => freed.unwrap(),
+        }
     });
 }

@@ -7,7 +7,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use crate::common::{HOUR, Wakes, ms, poll, poll_with, settle};
+use crate::common::{HOUR, Wakes, connection, ms, poll, poll_read, poll_with, polled, settle};
 use hairspring::io::{Limit, LimitExceeded, TimeoutStream};
 use hairspring::{Duration, Instant, Timer, sleep};
 use tokio::io::{
@@ -35,12 +35,6 @@ fn timer_error(error: &io::Error) -> hairspring::error::Error {
     let inner: hairspring::error::Error = *error.get_ref().unwrap().downcast_ref().unwrap();
     assert_eq!(error.kind(), if inner.is_at_capacity() { ErrorKind::QuotaExceeded } else { ErrorKind::Other });
     inner
-}
-
-/// A connection whose buffers hold 4 bytes in each direction, and its peer.
-fn connection() -> (TimeoutStream<DuplexStream>, DuplexStream) {
-    let (ours, peers) = duplex(4);
-    (TimeoutStream::new(ours), peers)
 }
 
 /// A stream whose operations give the answers that the test sets.
@@ -106,10 +100,6 @@ impl AsyncWrite for Fake {
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.shutdown.poll().map_ok(drop)
     }
-}
-
-fn poll_read<S: AsyncRead + Unpin>(stream: &mut TimeoutStream<S>, waker: &Waker) -> Poll<io::Result<()>> {
-    Pin::new(stream).poll_read(&mut Context::from_waker(waker), &mut ReadBuf::new(&mut [0]))
 }
 
 #[tokio::test(start_paused = true)]
@@ -416,8 +406,7 @@ async fn limits_hold_after_the_inner_stream_panicked() {
 #[tokio::test]
 async fn a_full_timer_is_an_error_not_a_panic() {
     let timer = Timer::builder().capacity(1).install().unwrap();
-    let mut other = timer.try_sleep(HOUR);
-    assert!(poll(&mut other).is_pending());
+    let other = polled(timer.try_sleep(HOUR));
     let (connection, mut peer) = connection();
     let mut connection = connection.with_read_timeout(HOUR);
     assert!(timer_error(&connection.read_u8().await.unwrap_err()).is_at_capacity());

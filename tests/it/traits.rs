@@ -6,7 +6,7 @@ use std::hash::Hash;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::time::SystemTime;
 
-use crate::common::{HOUR, ms, poll};
+use crate::common::{HOUR, ms, poll, polled};
 use hairspring::deadline_map::{self, TryInsertError};
 use hairspring::delay_queue::{self, Expired};
 use hairspring::error::{Elapsed, Error, GrpcTimeoutError};
@@ -121,8 +121,7 @@ macro_rules! prints {
 #[tokio::test(start_paused = true)]
 async fn debug_prints_times_and_no_ticks() {
     let (timer, driver) = Timer::builder().shards(2).build_with_driver().unwrap();
-    let mut waits = timer.sleep(HOUR);
-    assert!(poll(&mut waits).is_pending());
+    let waits = polled(timer.sleep(HOUR));
     let mut limited =
         TimeoutStream::new(tokio::io::duplex(1).0).with_idle_timeout(HOUR).with_deadline(waits.deadline());
     assert!(poll(&mut Box::pin(limited.read_u8())).is_ready(), "the peer was dropped");
@@ -156,8 +155,7 @@ async fn debug_prints_times_and_no_ticks() {
 fn a_manual_clock_prints_its_time() {
     let clock = hairspring::test_util::ManualClock::new();
     let timer = Timer::builder().clock(&clock).build().unwrap();
-    let mut waits = timer.sleep(HOUR);
-    assert!(poll(&mut waits).is_pending());
+    let _waits = polled(timer.sleep(HOUR));
     prints! {
         clock => [format!("{:?}", clock.now()), "pending: 1"],
         (clock.hold(), Timer::builder().clock(&clock)) => [],

@@ -1,19 +1,18 @@
 //! Which waker is woken, how often, and when it is dropped. Also wakers that panic, block, or call the timer.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, mpsc};
 use std::task::Waker;
 use std::thread;
 
 use crate::common::{
-    HOUR, OnDrop, Wakes, both_flavours, current_thread, holding, inside, ms, multi_thread, must_end, on_wake, paused,
-    poll, poll_with, settle,
+    HOUR, OnDrop, Wakes, both_flavours, current_thread, holding, inside, ms, multi_thread, must_end, on_wake, pass,
+    paused, poll, poll_with, polled, polled_with, watched,
 };
 use futures::executor::block_on;
 use hairspring::timer::Driver;
 use hairspring::{Instant, Sleep, Timer, sleep, sleep_until};
-use tokio::runtime::{Handle, Runtime};
+use tokio::runtime::Runtime;
 
 #[test]
 fn the_last_waker_given_is_woken_exactly_once() {
@@ -49,8 +48,7 @@ fn a_waker_is_dropped_when_its_sleep_ends() {
         }),
         ("fired", |runtime, sleep| {
             runtime.block_on(async {
-                tokio::time::advance(2 * HOUR).await;
-                settle().await;
+                pass(2 * HOUR).await;
             });
             Some((Some(runtime), sleep))
         }),
@@ -68,11 +66,7 @@ fn a_waker_is_dropped_when_its_sleep_ends() {
         let runtime = paused();
         let held = Arc::new(());
         let weak = Arc::downgrade(&held);
-        let waiting = inside(&runtime, || {
-            let mut sleep = sleep(HOUR);
-            assert!(poll_with(&mut sleep, &holding(held)).is_pending());
-            sleep
-        });
+        let waiting = inside(&runtime, || polled_with(sleep(HOUR), &holding(held)));
         assert_eq!(weak.strong_count(), 1);
         let _left = end(runtime, waiting);
         assert_eq!(weak.strong_count(), 0, "{name}");
@@ -96,8 +90,7 @@ async fn a_panicking_waker_stops_no_other() {
                 sleep
             });
             let sleeps: Vec<_> = sleeps.collect();
-            tokio::time::advance(ms(5)).await;
-            settle().await;
+            pass(ms(5)).await;
             assert_eq!(woken.count(), SLEEPS - 1, "waker {bad} panicked");
             for sleep in sleeps {
                 sleep.await;
@@ -105,50 +98,6 @@ async fn a_panicking_waker_stops_no_other() {
             sleep(ms(5)).await;
             assert_eq!(now.elapsed(), ms(10), "the driver still works");
         }
-    }
-}
-
-/// Uses the timer and its runtime in every way.
-fn use_all(timer: &Timer, handle: &Handle) {
-    let mut near = timer.sleep(ms(1));
-    let mut far = timer.sleep(HOUR);
-    let _ = (poll(&mut near), poll(&mut far));
-    near.reset_at(timer.now() + HOUR);
-    far.reset_at(timer.now());
-    let _ = (poll(&mut near), poll(&mut far), poll(&mut sleep(HOUR)));
-    drop((near, far));
-    let _ = poll(&mut timer.timeout(HOUR, std::future::pending::<()>()));
-    handle.spawn(sleep(ms(1)));
-}
-
-/// go 38070: a callback ran under a lock, and deadlocked when it used its own timer.
-#[test]
-fn a_waker_may_use_the_timer_that_wakes_it() {
-    for runtime in both_flavours() {
-        must_end(move || {
-            // The driver turns the first timer, and helper threads the second.
-            let timers = [inside(&runtime, Timer::current), Timer::current()];
-            let called = Arc::new(AtomicUsize::new(0));
-            let sleeps = timers.iter().flat_map(|timer| [timer; 200]).enumerate().map(|(index, timer)| {
-                let mut sleep = timer.sleep(HOUR);
-                let (timer, handle, count) = (timer.clone(), runtime.handle().clone(), called.clone());
-                let waker = on_wake(move || {
-                    use_all(&timer, &handle);
-                    count.fetch_add(1, SeqCst);
-                });
-                assert!(poll_with(&mut sleep, &waker).is_pending());
-                // A turn wakes half of them, and the reset the others.
-                sleep.reset_at(if index % 2 == 0 { Instant::now() + ms(2) } else { Instant::now() - HOUR });
-                sleep
-            });
-            let sleeps: Vec<_> = sleeps.collect();
-            runtime.block_on(async {
-                while called.load(SeqCst) < sleeps.len() {
-                    sleep(ms(1)).await;
-                }
-            });
-            assert_eq!(called.load(SeqCst), sleeps.len());
-        });
     }
 }
 
@@ -173,8 +122,7 @@ fn a_blocking_waker_delays_only_its_own_timer() {
         for runtime in [Some(&stuck), None] {
             let _entered = runtime.map(Runtime::enter);
             let (starts, waker, end) = blocking();
-            let mut nap = sleep(HOUR);
-            assert!(poll_with(&mut nap, &waker).is_pending());
+            let mut nap = polled_with(sleep(HOUR), &waker);
             nap.reset_at(Instant::now() + ms(1));
             starts.recv().unwrap();
             assert!(poll(&mut nap).is_ready());
@@ -185,9 +133,7 @@ fn a_blocking_waker_delays_only_its_own_timer() {
         }
         // Another helper thread serves another runtime that nobody drives.
         let stuck_too = current_thread();
-        let (woken, waker) = Wakes::new();
-        let mut nap = sleep(HOUR);
-        inside(&stuck_too, || assert!(poll_with(&mut nap, &waker).is_pending()));
+        let (mut nap, woken) = inside(&stuck_too, || watched(sleep(HOUR)));
         nap.reset_at(Instant::now() + ms(5));
         woken.wait();
     });
@@ -200,8 +146,7 @@ fn outside_runtimes_a_blocking_waker_delays_only_few_wakers() {
         let unblock: Vec<_> = (0..3)
             .map(|_| {
                 let (starts, waker, end) = blocking();
-                let mut nap = sleep(HOUR);
-                assert!(poll_with(&mut nap, &waker).is_pending());
+                let mut nap = polled_with(sleep(HOUR), &waker);
                 nap.reset_at(Instant::now() + ms(1));
                 starts.recv().unwrap();
                 block_on(sleep(ms(5)));
@@ -212,8 +157,7 @@ fn outside_runtimes_a_blocking_waker_delays_only_few_wakers() {
         // If many timers are due at one instant, the blocked helper has taken out 64 wakers at most.
         let (starts, waker, end) = blocking();
         let at = Instant::now() + ms(50);
-        let mut first = sleep(HOUR);
-        assert!(poll_with(&mut first, &waker).is_pending());
+        let mut first = polled_with(sleep(HOUR), &waker);
         first.reset_at(at);
         let (woken, waker) = Wakes::new();
         let mut others: Vec<_> = (0..1_000).map(|_| sleep_until(at)).collect();
@@ -237,8 +181,7 @@ fn a_driver_with_a_blocking_waker_delays_no_other() {
         let (starts, waker, _unblock) = blocking();
         // Poll the driver first, because it must be waiting when the sleep is due.
         assert!(poll_with(&mut driver, &waker).is_pending());
-        let mut nap = timer.sleep(ms(50));
-        assert!(poll(&mut nap).is_pending());
+        let _nap = polled(timer.sleep(ms(50)));
         starts.recv().unwrap();
         multi_thread(2).block_on(sleep(ms(5)));
     });
@@ -252,22 +195,20 @@ fn a_driver_with_a_panicking_waker_still_works() {
         must_end(move || {
             let (timer, mut driver) = Timer::builder().build_with_driver().unwrap();
             // If another thread calls the driver in between, the last clone of the waker is dropped here.
-            let polled = |driver: &mut Driver| {
+            let poll_driver = |driver: &mut Driver| {
                 let waker = panics();
                 let polled = poll_with(driver, &waker);
                 let _ = catch_unwind(AssertUnwindSafe(|| drop(waker)));
                 polled
             };
-            assert!(polled(&mut driver).is_pending());
-            let (mut fires, mut waits) = (timer.sleep(HOUR), timer.try_sleep(HOUR));
-            let ((firings, fires_waker), (ended, waits_waker)) = (Wakes::new(), Wakes::new());
-            assert!(poll_with(&mut fires, &fires_waker).is_pending());
-            assert!(poll_with(&mut waits, &waits_waker).is_pending());
+            assert!(poll_driver(&mut driver).is_pending());
+            let (mut fires, firings) = watched(timer.sleep(HOUR));
+            let (_waits, ended) = watched(timer.try_sleep(HOUR));
             fires.reset_at(timer.now() + ms(5));
             while firings.count() == 0 {
                 assert!(poll(&mut driver).is_pending());
             }
-            assert!(polled(&mut driver).is_pending());
+            assert!(poll_driver(&mut driver).is_pending());
             assert_eq!((timer.shutdown(), ended.count()), (1, 1));
         });
     }

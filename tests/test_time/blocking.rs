@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, mpsc};
 use std::thread;
 
-use crate::common::{HOUR, ms, multi_thread, must_end, on_both_flavours, panic_message};
+use crate::common::{HOUR, ms, multi_thread, must_end, must_end_on, on_both_flavours, panic_message};
 use crate::kinds::{
     BUBBLES, Kind, MICRO, TOKIOS, WORKERS, maybe_in_a_task, no_time_passes_during, on_each, on_each_and_in_a_task,
 };
@@ -215,19 +215,17 @@ fn unseen_work_that_waits_for_the_runtime_lets_time_pass() {
 #[test]
 fn a_worker_that_blocks_in_place_lets_time_pass() {
     for workers in [1, 2, 4] {
-        must_end(move || {
-            multi_thread(workers).block_on(async {
-                pause();
-                let start = Instant::now();
-                let nests = async move {
-                    for _ in 0..5 {
-                        block_in_place(|| Handle::current().block_on(sleep(HOUR)));
-                        no_time_passes_during(test_util::spawn_blocking(|| thread::sleep(ms(2)))).await.unwrap();
-                    }
-                };
-                tokio::spawn(nests).await.unwrap();
-                assert_eq!(start.elapsed(), 10 * HOUR);
-            });
+        must_end_on(multi_thread(workers), async move || {
+            pause();
+            let start = Instant::now();
+            let nests = async move {
+                for _ in 0..5 {
+                    block_in_place(|| Handle::current().block_on(sleep(HOUR)));
+                    no_time_passes_during(test_util::spawn_blocking(|| thread::sleep(ms(2)))).await.unwrap();
+                }
+            };
+            tokio::spawn(nests).await.unwrap();
+            assert_eq!(start.elapsed(), 10 * HOUR);
         });
     }
 }

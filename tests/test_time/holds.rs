@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 
-use crate::common::{HOUR, Random, ms, must_end, on_wake, poll_with, rounds, step};
+use crate::common::{HOUR, Random, ms, must_end, on_wake, poll_with, polled_with, rounds, step};
 use crate::kinds::{Kind, MICRO, computes_for};
 use hairspring::test_util::{self, ManualClock, settle};
 use hairspring::{Duration, Sleep, Timer};
@@ -135,8 +135,7 @@ fn a_clock_that_runs_obeys_a_waker() {
                     }
                     *seen.lock().unwrap() = Some(stops.now());
                 });
-                let mut sleep = timer.sleep(ms(1));
-                assert!(poll_with(&mut sleep, &waker).is_pending());
+                let sleep = polled_with(timer.sleep(ms(1)), &waker);
                 clock.rate(1_000.0);
                 while after.lock().unwrap().is_none() {
                     thread::yield_now();

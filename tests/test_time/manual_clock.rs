@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use crate::common::{
-    HOUR, Wakes, YEAR, current_thread, inside, ms, multi_thread, must_end, on_both_flavours, on_wake, panic_message,
-    paused, poll, poll_with,
+    HOUR, YEAR, current_thread, inside, ms, multi_thread, must_end, must_end_on, on_both_flavours, on_wake,
+    panic_message, paused, poll, poll_with, watched,
 };
 use crate::kinds::{DAY, Kind, NANO, on_each};
 use hairspring::test_util::{ManualClock, settle};
@@ -42,32 +42,10 @@ fn timers_fire_in_order_each_at_its_deadline() {
 }
 
 #[test]
-fn each_clock_has_its_own_time_on_every_runtime() {
-    for runtime in [current_thread(), multi_thread(2), paused()] {
-        runtime.block_on(async {
-            let clocks = [ManualClock::new(), ManualClock::new()];
-            let waits = clocks.each_ref().map(timer_on).map(|timer| tokio::spawn(timer.sleep(DAY)));
-            settle().await;
-            let uptime = Instant::now();
-            clocks[0].advance(DAY.saturating_sub(NANO));
-            settle().await;
-            assert!(!waits[0].is_finished());
-            clocks[0].advance(NANO);
-            settle().await;
-            assert_eq!(waits.each_ref().map(tokio::task::JoinHandle::is_finished), [true, false]);
-            assert_eq!((clocks[0].pending(), clocks[1].pending()), (0, 1));
-            assert!(uptime.elapsed() < DAY);
-        });
-    }
-}
-
-#[test]
 fn a_timer_ends_with_its_clock_or_its_driver() {
     let clock = ManualClock::new();
     let timer = timer_on(&clock);
-    let mut nap = timer.sleep(DAY);
-    let (woken, waker) = Wakes::new();
-    assert!(poll_with(&mut nap, &waker).is_pending());
+    let (mut nap, woken) = watched(timer.sleep(DAY));
     drop(clock);
     assert_eq!(woken.count(), 1);
     assert!(panic_message(|| poll(&mut nap)).contains("shut down"));
@@ -124,15 +102,13 @@ fn a_clock_may_follow_one_runtime_after_another() {
     let clock = ManualClock::new();
     for _ in 0..2 {
         let clock = clock.clone();
-        must_end(move || {
-            multi_thread(2).block_on(async {
-                // The thread that moved the clock takes a moment to notice that the runtime has ended.
-                while catch_unwind(AssertUnwindSafe(|| clock.auto_advance())).is_err() {
-                    thread::sleep(ms(1));
-                }
-                assert!(panic_message(|| clock.auto_advance()).contains("already"));
-                timer_on(&clock).sleep(DAY).await;
-            });
+        must_end_on(multi_thread(2), async move || {
+            // The thread that moved the clock takes a moment to notice that the runtime has ended.
+            while catch_unwind(AssertUnwindSafe(|| clock.auto_advance())).is_err() {
+                thread::sleep(ms(1));
+            }
+            assert!(panic_message(|| clock.auto_advance()).contains("already"));
+            timer_on(&clock).sleep(DAY).await;
         });
     }
 }
@@ -239,22 +215,20 @@ fn paused_clocks_reach_the_end_of_time() {
 /// Its timers neither spin nor panic.
 #[test]
 fn a_clock_that_is_resumed_at_the_end_of_time_stays_there() {
-    must_end(|| {
-        multi_thread(2).block_on(async {
-            pause();
-            advance(Duration::MAX).await;
-            advance(Duration::MAX).await;
-            let end = Instant::now();
-            resume();
-            let (never, turns) = (tokio::spawn(sleep(ms(1))), Timer::current().metrics().turns());
-            thread::sleep(ms(20));
-            assert!(Timer::current().metrics().turns() - turns < 1_000);
-            assert!(!never.is_finished());
-            assert_eq!(Instant::now(), end);
-            pause();
-            advance(Duration::MAX).await;
-            assert_eq!(Instant::now(), end);
-        });
+    must_end_on(multi_thread(2), async || {
+        pause();
+        advance(Duration::MAX).await;
+        advance(Duration::MAX).await;
+        let end = Instant::now();
+        resume();
+        let (never, turns) = (tokio::spawn(sleep(ms(1))), Timer::current().metrics().turns());
+        thread::sleep(ms(20));
+        assert!(Timer::current().metrics().turns() - turns < 1_000);
+        assert!(!never.is_finished());
+        assert_eq!(Instant::now(), end);
+        pause();
+        advance(Duration::MAX).await;
+        assert_eq!(Instant::now(), end);
     });
 }
 
@@ -285,19 +259,28 @@ fn aligned_ticks_on_a_given_timer_follow_its_clock() {
 
 /// A bug that this crate had: such a timer fired by either clock.
 #[test]
-fn the_paused_clock_of_a_runtime_leaves_its_timers_alone() {
+fn each_clock_has_its_own_time_beside_a_paused_one() {
     on_both_flavours(|| async {
-        let clock = ManualClock::new();
-        let start = clock.now();
-        let installed = Timer::builder().clock(&clock).install().unwrap();
+        let clocks = [ManualClock::new(), ManualClock::new()];
+        let starts = clocks.each_ref().map(ManualClock::now);
+        let installed = Timer::builder().clock(&clocks[0]).install().unwrap();
         pause();
-        let (built, driver) = Timer::builder().clock(&clock).build_with_driver().unwrap();
+        let (built, driver) = Timer::builder().clock(&clocks[1]).build_with_driver().unwrap();
         drop(tokio::spawn(driver));
         let naps = [installed, built].map(|timer| tokio::spawn(timer.sleep(HOUR)));
         advance(2 * HOUR).await;
         settle().await;
-        assert!(clock.now() == start && naps.iter().all(|nap| !nap.is_finished()));
-        clock.advance(HOUR);
+        assert!(clocks.each_ref().map(ManualClock::now) == starts && naps.iter().all(|nap| !nap.is_finished()));
+        let paused = Instant::now();
+        clocks[0].advance(HOUR.saturating_sub(NANO));
+        settle().await;
+        assert!(!naps[0].is_finished());
+        clocks[0].advance(NANO);
+        settle().await;
+        assert_eq!(naps.each_ref().map(tokio::task::JoinHandle::is_finished), [true, false]);
+        assert_eq!((clocks[0].pending(), clocks[1].pending()), (0, 1));
+        assert_eq!(Instant::now(), paused);
+        clocks[1].advance(HOUR);
         for nap in naps {
             nap.await.unwrap();
         }

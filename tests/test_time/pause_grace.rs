@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::thread;
 use std::time::Instant as Real;
 
-use crate::common::{HOUR, current_thread, ms, multi_thread, must_end, panic_message};
+use crate::common::{HOUR, current_thread, ms, multi_thread, must_end_on, panic_message};
 use hairspring::test_util::pause_with_grace;
 use hairspring::{Duration, Instant, pause, resume, sleep, timeout};
 use tokio::sync::{mpsc, oneshot};
@@ -14,7 +14,7 @@ use tokio::sync::{mpsc, oneshot};
 fn on_each_runtime<F: Future<Output = ()> + Send + 'static>(test: impl Fn() -> F + Send + Clone + 'static) {
     for make in [current_thread, || multi_thread(1), || multi_thread(4)] {
         let test = test.clone();
-        must_end(move || make().block_on(async { tokio::spawn(test()).await.unwrap() }));
+        must_end_on(make(), async move || tokio::spawn(test()).await.unwrap());
     }
 }
 
@@ -85,14 +85,12 @@ fn outside_messages_restart_the_grace() {
     });
     // Here only the future of `block_on` runs.
     for make in [current_thread, || multi_thread(2)] {
-        must_end(move || {
-            make().block_on(async {
-                pause_with_grace(GRACE);
-                let mut messages = messages();
-                for _ in 0..MESSAGES {
-                    timeout(HOUR, messages.recv()).await.expect("no time passes").unwrap();
-                }
-            });
+        must_end_on(make(), async move || {
+            pause_with_grace(GRACE);
+            let mut messages = messages();
+            for _ in 0..MESSAGES {
+                timeout(HOUR, messages.recv()).await.expect("no time passes").unwrap();
+            }
         });
     }
 }
@@ -133,17 +131,15 @@ fn tokios_own_timers_take_real_time() {
 /// The clock of a current-thread runtime was tokio's, and is ahead of the system's.
 #[test]
 fn time_goes_on_from_where_tokios_clock_stands() {
-    must_end(|| {
-        current_thread().block_on(async {
-            pause();
-            let start = Instant::now();
-            sleep(HOUR).await;
-            resume();
-            pause_with_grace(ms(1));
-            assert!((HOUR..2 * HOUR).contains(&start.elapsed()), "{:?}", start.elapsed());
-            sleep(HOUR).await;
-            assert!(start.elapsed() >= 2 * HOUR);
-        });
+    must_end_on(current_thread(), async || {
+        pause();
+        let start = Instant::now();
+        sleep(HOUR).await;
+        resume();
+        pause_with_grace(ms(1));
+        assert!((HOUR..2 * HOUR).contains(&start.elapsed()), "{:?}", start.elapsed());
+        sleep(HOUR).await;
+        assert!(start.elapsed() >= 2 * HOUR);
     });
 }
 

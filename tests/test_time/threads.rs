@@ -258,18 +258,20 @@ pub(crate) mod inside {
         });
     }
 
-    /// Computes for longer than any grace while a task sleeps.
+    /// Computes or waits for longer than any grace while a task sleeps. The thread has not yet waited in `block_on`.
     fn no_time_passes_here() {
         pause();
         let start = Instant::now();
         let sleeps = tokio::spawn(sleep(HOUR));
         computes_for(ms(100));
+        thread::spawn(|| thread::sleep(ms(60))).join().unwrap();
         assert_eq!(start.elapsed(), Duration::ZERO);
         sleeps.abort();
     }
 
     #[test]
     fn it_pauses_in_a_task_or_in_blocking_work() {
+        on_workers(|runtime| runtime.block_on(async { no_time_passes_here() }));
         on_workers(|runtime| {
             LocalSet::new().block_on(runtime, async {
                 tokio::task::spawn_local(async { no_time_passes_here() }).await.unwrap();
@@ -279,21 +281,6 @@ pub(crate) mod inside {
             let inner = || multi_thread(2).block_on(async { no_time_passes_here() });
             runtime.block_on(runtime.spawn_blocking(inner)).unwrap();
             runtime.block_on(runtime.spawn(async move { tokio::task::block_in_place(inner) })).unwrap();
-        });
-    }
-
-    /// The thread has not yet waited in `block_on`.
-    #[test]
-    fn it_waits_for_a_thread() {
-        on_workers(|runtime| {
-            runtime.block_on(async {
-                pause();
-                let start = Instant::now();
-                let sleeps = tokio::spawn(sleep(HOUR));
-                thread::spawn(|| thread::sleep(ms(60))).join().unwrap();
-                assert_eq!(start.elapsed(), Duration::ZERO);
-                sleeps.await.unwrap();
-            });
         });
     }
 }

@@ -3,7 +3,7 @@
 use std::future::pending;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::common::{HOUR, YEAR, in_virtual_time, ms, poll};
+use crate::common::{HOUR, YEAR, in_virtual_time, ms, poll, polled};
 use crate::kinds::{DAY, MINUTE};
 use hairspring::test_util::{set_wall, suspend};
 use hairspring::{Duration, Instant, sleep, wall};
@@ -66,8 +66,7 @@ fn a_limit_ends_when_the_clock_shows_its_time() {
         assert!(wall::timeout_at(at(2 * HOUR), pending::<()>()).await.is_err());
         assert!((at(2 * HOUR)..at(2 * HOUR) + ms(10)).contains(&wall::now()), "{:?}", wall::now());
 
-        let mut limited = Box::pin(wall::timeout_at(at(9 * HOUR), pending::<()>()));
-        assert!(futures::poll!(&mut limited).is_pending());
+        let mut limited = polled(Box::pin(wall::timeout_at(at(9 * HOUR), pending::<()>())));
         limited.reset_at(at(6 * HOUR));
         assert_eq!(limited.deadline(), at(6 * HOUR));
         set_wall(at(6 * HOUR));

@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::task::{Context, Poll, Waker};
 
 use crate::common::{
-    HOUR, Wakes, bare, both_flavours, current_thread, inside, ms, multi_thread, must_end, panic_message, paused,
+    HOUR, Wakes, bare, both_flavours, current_thread, inside, ms, multi_thread, must_end, must_end_on, panic_message,
+    paused, polled,
 };
 use futures::{Stream, StreamExt};
 use hairspring::{DeadlineMap, Duration, Expirations, Instant, Timer};
@@ -112,8 +113,7 @@ async fn only_an_earlier_deadline_wakes_the_consumer() {
 #[tokio::test]
 async fn a_consumer_on_a_full_or_ended_timer_panics_and_loses_nothing() {
     let ended = Timer::builder().build().unwrap();
-    let mut other = Timer::builder().capacity(1).install().unwrap().sleep(HOUR);
-    assert!(futures::poll!(&mut other).is_pending());
+    let other = polled(Timer::builder().capacity(1).install().unwrap().sleep(HOUR));
     let (map, mut expirations) = DeadlineMap::new();
     map.insert(1, (), Duration::ZERO);
     map.insert(2, (), HOUR);
@@ -137,21 +137,19 @@ async fn a_consumer_on_a_full_or_ended_timer_panics_and_loses_nothing() {
 
 #[test]
 fn a_mass_expiry_lets_other_tasks_run() {
-    must_end(|| {
-        current_thread().block_on(async {
-            let (map, mut expirations) = DeadlineMap::new();
-            for key in 0..10_000 {
-                map.insert(key, (), Duration::ZERO);
-            }
-            let stop = Arc::new(AtomicBool::new(false));
-            let stops = Arc::clone(&stop);
-            tokio::spawn(async move { stops.store(true, SeqCst) });
-            let mut taken = 0;
-            while !stop.load(SeqCst) {
-                assert!(expirations.recv().await.is_some());
-                taken += 1;
-            }
-            assert!(taken < 10_000);
-        });
+    must_end_on(current_thread(), async || {
+        let (map, mut expirations) = DeadlineMap::new();
+        for key in 0..10_000 {
+            map.insert(key, (), Duration::ZERO);
+        }
+        let stop = Arc::new(AtomicBool::new(false));
+        let stops = Arc::clone(&stop);
+        tokio::spawn(async move { stops.store(true, SeqCst) });
+        let mut taken = 0;
+        while !stop.load(SeqCst) {
+            assert!(expirations.recv().await.is_some());
+            taken += 1;
+        }
+        assert!(taken < 10_000);
     });
 }
