@@ -2,6 +2,7 @@
 
 use std::future::pending;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, mpsc};
 use std::task::Poll;
@@ -18,8 +19,8 @@ use hairspring::{
     DeadlineMap, DelayQueue, Duration, Instant, Sleep, Timer, TrySleep, interval, interval_at, sleep, sleep_until,
     timeout, timeout_at,
 };
-use tokio::runtime::{Builder, Handle, Runtime};
-use tokio::task::{LocalSet, block_in_place};
+use tokio::runtime::{Builder, Handle, LocalOptions, Runtime};
+use tokio::task::{LocalSet, block_in_place, spawn_local};
 
 /// A sleep that waits on `runtime` for `after`.
 fn waiting_on(runtime: &Runtime, after: Duration) -> Sleep {
@@ -275,6 +276,35 @@ fn a_local_task_on_an_ended_runtime_panics() {
         let local = LocalSet::new();
         let task = local.spawn_local(sleep(HOUR));
         handle.block_on(local.run_until(async { assert!(task.await.is_err()) }));
+    });
+}
+
+#[test]
+fn a_local_runtime_has_timers_in_its_tasks_and_on_other_threads() {
+    let local = |is_paused| {
+        let mut builder = Builder::new_current_thread();
+        builder.enable_all().start_paused(is_paused).build_local(LocalOptions::default()).unwrap()
+    };
+    must_end(move || {
+        let runtime = local(false);
+        let handle = runtime.handle().clone();
+        thread::spawn(move || handle.block_on(use_time())).join().unwrap();
+        runtime.block_on(async {
+            let task = spawn_local(async {
+                let held = Rc::new(sleep(ms(2)).deadline()); // not `Send`
+                use_time().await;
+                assert!(Instant::now() >= *held);
+            });
+            task.await.unwrap();
+        });
+        let left = runtime.block_on(async { spawn_local(sleep(HOUR)) });
+        drop(runtime);
+        assert!(block_on(left).unwrap_err().is_cancelled());
+        local(true).block_on(async {
+            let start = Instant::now();
+            spawn_local(sleep(HOUR)).await.unwrap();
+            assert_eq!(start.elapsed(), HOUR);
+        });
     });
 }
 
