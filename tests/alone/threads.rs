@@ -8,7 +8,7 @@ use std::task::Poll;
 use std::thread;
 
 use crate::common::{HOUR, HUNG, current_thread, ms, panic_message, poll, polled};
-use crate::{alone, threads_named};
+use crate::{alone, sleeps, threads_named};
 use futures::executor::block_on;
 use hairspring::timer::Alarm;
 use hairspring::{Instant, Timer, boot, sleep, timeout, wall};
@@ -110,6 +110,13 @@ fn a_healthy_runtime_without_an_io_driver_starts_few_threads() {
     });
 }
 
+/// Has a helper thread wait for work. On a busy machine one would start at any time, even while threads are refused.
+fn have_a_helper() {
+    while !threads_named("hairspring-help").iter().any(|thread| sleeps(thread)) {
+        block_on(sleep(ms(1)));
+    }
+}
+
 /// Lets this process start no thread from now on: it has no memory for another stack. Unlike a limit on processes, this
 /// also applies to root.
 fn refuse_threads() {
@@ -159,6 +166,7 @@ fn a_timer_that_gets_no_thread_is_an_error_or_does_without() {
 #[test]
 fn a_paused_clock_that_gets_no_thread_rounds_up() {
     alone(|| {
+        have_a_helper();
         current_thread().block_on(async {
             sleep(ms(1)).await;
             let timer = Timer::current();
@@ -205,8 +213,8 @@ fn one_thread_watches_for_jumps_while_something_waits_for_them() {
 #[test]
 fn without_a_thread_that_watches_for_jumps_a_sleep_reads_its_clock_once_a_second() {
     alone(|| {
+        have_a_helper();
         let runtime = current_thread();
-        runtime.block_on(sleep(ms(1)));
         refuse_threads();
         let (mut day, mut polls) = (boot::sleep(24 * HOUR), 0);
         let polled_again = poll_fn(|cx| {

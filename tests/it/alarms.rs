@@ -155,9 +155,10 @@ fn a_driver_follows_after_a_helper_threads_turn() {
     must_end_on(current_thread(), async || {
         let (is_in, gate, go) = crate::wakers::blocking();
         let mut gated = crate::common::polled_with(sleep(HOUR), &gate);
-        gated.reset_at(Instant::now() + ms(2));
         let hour = tokio::spawn(sleep(HOUR));
         tokio::task::yield_now().await;
+        // Not before the driver has run: on a slow machine it would call the waker, which blocks.
+        gated.reset_at(Instant::now() + ms(2));
         is_in.recv().unwrap();
         for _ in 0..500 {
             tokio::task::yield_now().await;

@@ -194,8 +194,10 @@ fn a_waker_may_drop_the_last_handle_and_sleep() {
             let drops = held.clone();
             let waker = on_wake(move || drop(drops.lock().unwrap().take()));
             assert!(poll_with(&mut sleep, &waker).is_pending());
+            let mut slot = held.lock().unwrap();
             sleep.reset_at(timer.now() + ms(5));
-            *held.lock().unwrap() = Some((timer, sleep));
+            *slot = Some((timer, sleep));
+            drop(slot);
             runtime.block_on(async {
                 while Handle::current().metrics().num_alive_tasks() > 0 {
                     tokio::task::yield_now().await;
