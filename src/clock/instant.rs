@@ -191,6 +191,7 @@ pub(crate) fn clock_is_the_systems() -> bool {
 }
 
 /// Whether tokio's clock stands still while the system's advances.
+#[cfg(any(test, feature = "test-util"))]
 pub(crate) fn is_paused() -> bool {
     stands(tokio::time::Instant::now)
 }
