@@ -47,7 +47,7 @@ impl Jumping {
     pub(crate) fn read(self, now: impl Fn() -> Tick) -> (Tick, Reading) {
         let before = system_now();
         let (tick, system) = (now(), self.system());
-        // A clock that was held before this is behind, even if another thread moves it meanwhile.
+        // Another thread may move a held clock past the system's between two readings. It was behind before.
         let runs = before <= tick && is_the_systems(now, system_now);
         let reading = if runs { system } else { HELD.of(self) + i128::from(tick.0) };
         (tick, Reading(reading.saturating_add(Hooks::ahead(self))))
