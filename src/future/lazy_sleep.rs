@@ -80,6 +80,16 @@ impl LazySleep {
         }
     }
 
+    /// Sets the end and polls. Unlike [`end_at`](LazySleep::end_at), this wakes no task if the end has passed.
+    #[inline]
+    pub(crate) fn poll_until(&mut self, end: Tick, cx: &mut Context<'_>) -> Poll<()> {
+        if end < self.sleep.tick() && self.sleep.is_registered() && self.sleep.has_come(end) {
+            self.sleep.reset_idle(end);
+        }
+        self.end_at(end);
+        self.poll_or_panic(cx)
+    }
+
     /// [`poll`](LazySleep::poll), for types that cannot return the timer's errors.
     #[inline]
     pub(crate) fn poll_or_panic(&mut self, cx: &mut Context<'_>) -> Poll<()> {

@@ -195,6 +195,30 @@ fn a_change_that_leaves_the_answer_wakes_nobody() {
 
 // Memory
 
+/// A bug that this crate had: if the start of the first entry's slot had passed, a poll woke the task that had polled
+/// before.
+#[cfg(feature = "test-util")]
+#[test]
+fn a_poll_that_waits_wakes_nobody() {
+    for seconds in 1..100 {
+        let clock = hairspring::test_util::ManualClock::new();
+        let mut queue = DelayQueue::with_timer(&Timer::builder().clock(&clock).build().unwrap());
+        queue.insert(0, Duration::ZERO);
+        assert_eq!(poll(&mut queue), Poll::Ready(Some(0)));
+        let due = clock.now() + ms(100_000);
+        for after in 1..=16 {
+            queue.insert_at(after, due + ms(after));
+        }
+        let (woken, waker) = Wakes::new();
+        assert!(poll_with(&mut queue, &waker).is_pending());
+        clock.advance(ms(1_000 * seconds));
+        // Out of order, and so many that the queue knows only in which slot the first is.
+        queue.insert_at(17, due + ms(2));
+        assert!(poll(&mut queue).is_pending());
+        assert_eq!(woken.count(), 0, "after {seconds} s");
+    }
+}
+
 #[test]
 fn reserved_room_stays_until_it_is_released() {
     let mut queue = DelayQueue::with_capacity(1_000);

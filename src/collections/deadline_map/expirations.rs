@@ -180,11 +180,9 @@ impl<K, V> Expirations<K, V> {
     fn poll_sleep(&mut self, sleep: &mut LazySleep, until: Tick, cx: &mut Context<'_>) -> Poll<()> {
         if until == Tick::MAX {
             sleep.stop();
-        } else {
-            sleep.end_at(until);
         }
         // The task's budget is for entries that are returned, so this uses none.
-        if sleep.poll_or_panic(cx).is_ready() {
+        if sleep.poll_until(until, cx).is_ready() {
             self.now = self.now.max(until);
             return Poll::Ready(());
         }

@@ -108,8 +108,7 @@ impl<T> DelayQueue<T> {
                 Step::Cascaded => {}
                 Step::Done => {
                     let next = self.wheel.next_expiration().expect("there is an entry");
-                    self.sleep.end_at(next);
-                    if self.sleep.poll_or_panic(cx).is_pending() {
+                    if self.sleep.poll_until(next, cx).is_pending() {
                         self.waits = true;
                         return Poll::Pending;
                     }
