@@ -7,7 +7,7 @@ use super::Deadline;
 use crate::clock::{self, Instant};
 use crate::future::delay::Delay;
 use crate::future::hooks::TimerKind;
-use crate::future::{Sleep, Time, sleep_until};
+use crate::future::{Sleep, Time};
 use crate::timer::Timer;
 use crate::util::error::Error;
 use crate::wheel::Tick;
@@ -23,11 +23,6 @@ pub struct DeadlineSleep {
 }
 
 impl DeadlineSleep {
-    #[track_caller]
-    pub(super) fn new(deadline: Deadline) -> DeadlineSleep {
-        DeadlineSleep::over(deadline, sleep_until(deadline.into()))
-    }
-
     pub(crate) fn over(deadline: Deadline, sleep: Sleep) -> DeadlineSleep {
         DeadlineSleep { deadline, sleep, waiter: None }
     }

@@ -14,8 +14,8 @@ use std::{error, fmt, io};
 
 use crate::clock::instant::FAR_FUTURE;
 use crate::clock::{self, Instant};
-use crate::future::Timeout;
 use crate::future::delay::Delay;
+use crate::future::{Timeout, sleep_until};
 use crate::util::error::Elapsed;
 use crate::wheel::Tick;
 use delay::DeadlineSleep;
@@ -258,7 +258,7 @@ impl Deadline {
     #[track_caller]
     #[doc(alias = "timeout")]
     pub fn limit<F: IntoFuture>(self, future: F) -> Timeout<F::IntoFuture, Deadline, DeadlineExceeded> {
-        Timeout::new(future.into_future(), DeadlineSleep::new(self))
+        Timeout::new(future.into_future(), DeadlineSleep::over(self, sleep_until(self.into())))
     }
 }
 

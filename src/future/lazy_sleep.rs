@@ -8,9 +8,8 @@
 // 3. An end at `Tick::MAX` is never reached, and nothing is registered for it.
 
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
-use crate::clock::{self, source::any_is_held};
+use crate::clock::source::any_is_held;
 use crate::future::Sleep;
 use crate::util::error::Error;
 use crate::wheel::Tick;
@@ -38,11 +37,6 @@ impl LazySleep {
         if self.sleep.is_registered() && (end < self.sleep.tick() || any_is_held()) {
             self.move_sleep();
         }
-    }
-
-    #[inline]
-    pub(crate) fn end_after(&mut self, duration: Duration) {
-        self.end_at(clock::later(self.now(), duration));
     }
 
     /// Removes the end and the registration.

@@ -21,10 +21,10 @@ const SHORTEST_IDLE: Duration = Duration::from_millis(1);
 
 pub(super) struct Limits {
     directions: [Direction; 2],
-    idle: Option<Duration>,
+    pub(super) idle: Option<Duration>,
     /// When bytes last moved, or a write was last seen in progress, if there is an idle limit.
     last_activity: Tick,
-    deadline: Option<Instant>,
+    pub(super) deadline: Option<Instant>,
     /// The tick of the deadline, `Tick::MAX` for none, and how far ahead it was when it was set.
     last: (Tick, Duration),
 }
@@ -70,14 +70,6 @@ impl Limits {
 
     pub(super) fn timeout(&self, side: Side) -> Option<Duration> {
         self.directions[side as usize].timeout
-    }
-
-    pub(super) fn idle(&self) -> Option<Duration> {
-        self.idle
-    }
-
-    pub(super) fn deadline(&self) -> Option<Instant> {
-        self.deadline
     }
 
     pub(super) fn set_timeout(&mut self, side: Side, timeout: Option<Duration>) {

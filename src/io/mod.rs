@@ -293,7 +293,7 @@ impl<S> TimeoutStream<S> {
     /// ```
     #[must_use]
     pub fn idle_timeout(&self) -> Option<Duration> {
-        self.limits.idle()
+        self.limits.idle
     }
 
     /// Sets the deadline of the connection; `None` means no limit. After it, all operations except a shutdown fail,
@@ -340,7 +340,7 @@ impl<S> TimeoutStream<S> {
     /// ```
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
-        self.limits.deadline()
+        self.limits.deadline
     }
 
     /// Returns a reference to the inner stream.

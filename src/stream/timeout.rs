@@ -9,6 +9,7 @@ use pin_project::pin_project;
 use tokio::task::coop;
 
 use super::fuse::{Fuse, inner_stream};
+use crate::clock;
 use crate::future::{Interval, LazySleep, Sleep};
 use crate::timer::Timer;
 use crate::util::error::Elapsed;
@@ -81,7 +82,7 @@ impl<S: Stream> Stream for Timeout<S> {
         let this = self.project();
         if let Poll::Ready(item) = this.stream.poll_next(cx) {
             if item.is_some() {
-                this.limit.end_after(*this.duration);
+                this.limit.end_at(clock::later(this.limit.now(), *this.duration));
                 *this.is_limited = true;
             }
             return Poll::Ready(item.map(Ok));
