@@ -1,7 +1,5 @@
 //! [`ChunksTimeout`]: batches items.
 
-use std::future::Future;
-use std::mem;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -9,8 +7,8 @@ use std::time::Duration;
 use futures_core::Stream;
 use pin_project::pin_project;
 
-use super::AT_ONCE;
-use super::fuse::{Fuse, inner_stream};
+use super::fuse::inner_stream;
+use super::latest::Latest;
 use crate::clock;
 use crate::future::Sleep;
 use crate::timer::Timer;
@@ -38,11 +36,8 @@ const MAX_PREALLOCATED: usize = 1024;
 #[pin_project]
 pub struct ChunksTimeout<S: Stream> {
     #[pin]
-    stream: Fuse<S>,
-    /// Ends when the batch is to be yielded, once it has an item.
-    delay: Sleep,
+    batch: Latest<S, Vec<S::Item>>,
     duration: Duration,
-    items: Vec<S::Item>,
     max_size: usize,
 }
 
@@ -50,7 +45,8 @@ impl<S: Stream> ChunksTimeout<S> {
     #[track_caller]
     pub(super) fn new(stream: S, max_size: usize, delay: Sleep, duration: Duration) -> Self {
         assert!(max_size > 0, "`max_size` must be non-zero.");
-        ChunksTimeout { stream: Fuse::new(stream), delay, duration, items: Vec::new(), max_size }
+        // Only the batch's own time ends the wait.
+        ChunksTimeout { batch: Latest::new(stream, delay, Duration::MAX), duration, max_size }
     }
 
     /// Waits on `timer`, which the stream then keeps alive. If a batch has begun, its whole time counts again, from
@@ -76,8 +72,9 @@ impl<S: Stream> ChunksTimeout<S> {
     /// # }
     /// ```
     #[track_caller]
-    pub fn with_timer(self, timer: &Timer) -> Self {
-        ChunksTimeout { delay: timer.unlimited("ChunksTimeout").sleep(self.duration), ..self }
+    pub fn with_timer(mut self, timer: &Timer) -> Self {
+        self.batch.wait_on(timer.unlimited("ChunksTimeout"), self.duration);
+        self
     }
 
     /// Takes the items that were collected and not yet yielded.
@@ -97,13 +94,13 @@ impl<S: Stream> ChunksTimeout<S> {
     /// ```
     #[must_use]
     pub fn into_remainder(self: Pin<&mut Self>) -> Vec<S::Item> {
-        mem::take(self.project().items)
+        self.project().batch.project().last.take().unwrap_or_default()
     }
 }
 
 inner_stream!(
     ChunksTimeout<S: Stream>,
-    stream.inner,
+    batch.stream.inner,
     "chunks_timeout(10, Duration::from_secs(1))",
     "Drops the items that were collected and not yet yielded. \
      To keep them, call [`into_remainder`](ChunksTimeout::into_remainder) first."
@@ -113,36 +110,18 @@ impl<S: Stream> Stream for ChunksTimeout<S> {
     type Item = Vec<S::Item>;
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Vec<S::Item>>> {
-        let mut this = self.project();
-        let mut taken = 0;
-        while taken < AT_ONCE {
-            let Poll::Ready(item) = this.stream.as_mut().poll_next(cx) else { break };
-            let Some(item) = item else {
-                let rest = mem::take(this.items);
-                return Poll::Ready((!rest.is_empty()).then_some(rest));
-            };
-            if this.items.is_empty() {
-                this.delay.reset_idle(clock::later(this.delay.now(), *this.duration));
-                this.items.reserve_exact(MAX_PREALLOCATED.min(*this.max_size));
-            }
-            this.items.push(item);
-            taken += 1;
-            if this.items.len() >= *this.max_size {
-                return Poll::Ready(Some(mem::take(this.items)));
-            }
-        }
-        if !this.items.is_empty() && Pin::new(this.delay).poll(cx).is_ready() {
-            return Poll::Ready(Some(mem::take(this.items)));
-        }
-        if taken == AT_ONCE {
-            cx.waker().wake_by_ref();
-        }
-        Poll::Pending
+        let this = self.project();
+        let (duration, max_size) = (*this.duration, *this.max_size);
+        let add = |batch: &mut Option<Vec<_>>, item| {
+            let items = batch.get_or_insert_with(|| Vec::with_capacity(MAX_PREALLOCATED.min(max_size)));
+            items.push(item);
+            items.len() >= max_size
+        };
+        this.batch.poll_latest(cx, false, add, |now| Some(clock::later(now, duration)))
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        let begun = usize::from(!self.items.is_empty());
-        let (lower, upper) = self.stream.size_hint();
-        ((lower / self.max_size).saturating_add(begun), upper.and_then(|upper| upper.checked_add(begun)))
+        let lower = self.batch.stream.size_hint().0 / self.max_size;
+        (lower.saturating_add(usize::from(self.batch.last.is_some())), self.batch.size_hint().1)
     }
 }

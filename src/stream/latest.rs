@@ -15,47 +15,52 @@ use crate::future::{LazySleep, Sleep};
 use crate::timer::Timer;
 use crate::wheel::Tick;
 
-/// Holds the latest item of a stream back.
+/// Holds the latest item of a stream back, or a batch of them.
 #[derive(Debug)]
 #[pin_project]
-struct Latest<S, T> {
+pub(super) struct Latest<S, T> {
     #[pin]
-    stream: Fuse<S>,
+    pub(super) stream: Fuse<S>,
     limit: LazySleep,
     /// How long the stream has to be silent before the item is yielded, or `Duration::MAX`.
     quiet: Duration,
     /// The tick until which the item in `last` may be held back.
     until: Tick,
-    /// The latest item that was not yet yielded.
-    last: Option<T>,
+    /// What was not yet yielded.
+    pub(super) last: Option<T>,
 }
 
-impl<S: Stream> Latest<S, S::Item> {
-    fn new(stream: S, limit: Sleep, quiet: Duration) -> Self {
+impl<S: Stream, T> Latest<S, T> {
+    pub(super) fn new(stream: S, limit: Sleep, quiet: Duration) -> Self {
         Latest { stream: Fuse::new(stream), limit: LazySleep::new(limit), quiet, until: Tick::MAX, last: None }
     }
 
-    /// Takes the ready items, and returns the latest if it may be held back no longer. `hold` decides about an item
-    /// while no other is held: until when it may be held back, or `None` to yield it now.
-    fn poll_latest(
+    /// Takes the ready items, and returns what is held back if that may wait no longer. `add` adds an item to what is
+    /// held back, and returns whether that is full. `hold` decides when nothing was held back before: until when it may
+    /// be, or `None` to yield it now.
+    pub(super) fn poll_latest(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         waits_at_the_end: bool,
+        mut add: impl FnMut(&mut Option<T>, S::Item) -> bool,
         mut hold: impl FnMut(Tick) -> Option<Tick>,
-    ) -> Poll<Option<S::Item>> {
+    ) -> Poll<Option<T>> {
         let mut this = self.project();
         let mut taken = 0;
         while taken < AT_ONCE {
             match this.stream.as_mut().poll_next(cx) {
                 Poll::Ready(Some(item)) => {
-                    if this.last.is_none() {
-                        let Some(until) = hold(this.limit.now()) else { return Poll::Ready(Some(item)) };
-                        *this.until = until;
-                    }
-                    *this.last = Some(item);
+                    let until = if this.last.is_none() { hold(this.limit.now()) } else { Some(*this.until) };
+                    let is_full = add(this.last, item);
+                    let Some(until) = until.filter(|_| !is_full) else {
+                        this.limit.end_at(Tick::MAX);
+                        return Poll::Ready(this.last.take());
+                    };
+                    *this.until = until;
                     taken += 1;
                 }
                 Poll::Ready(None) if !waits_at_the_end || this.last.is_none() => {
+                    this.limit.stop();
                     return Poll::Ready(this.last.take());
                 }
                 Poll::Pending if this.last.is_none() => return Poll::Pending,
@@ -79,18 +84,24 @@ impl<S: Stream> Latest<S, S::Item> {
 
     /// Waits on `timer` from now on. An item that is held may be held back for `longest` more.
     #[track_caller]
-    fn wait_on(&mut self, timer: &Timer, longest: Duration) {
+    pub(super) fn wait_on(&mut self, timer: &Timer, longest: Duration) {
         let now = timer.now_tick();
         self.until = clock::later(now, longest);
         let end = clock::later(now, self.quiet).min(self.until);
         self.limit = LazySleep::new(timer.sleep_until(clock::instant_of(end)));
     }
 
-    fn size_hint(&self) -> (usize, Option<usize>) {
+    pub(super) fn size_hint(&self) -> (usize, Option<usize>) {
         let begun = usize::from(self.last.is_some());
         let (lower, upper) = self.stream.size_hint();
         (lower.saturating_add(begun).min(1), upper.and_then(|upper| upper.checked_add(begun)))
     }
+}
+
+/// Adds an item to a [`Latest`] that keeps only the latest.
+fn replace<T>(last: &mut Option<T>, item: T) -> bool {
+    *last = Some(item);
+    false
 }
 
 /// The stream that [`StreamExt::debounce`](crate::StreamExt::debounce) returns.
@@ -190,7 +201,7 @@ impl<S: Stream> Stream for Debounce<S> {
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<S::Item>> {
         let this = self.project();
         let longest = *this.longest;
-        this.latest.poll_latest(cx, false, |now| Some(clock::later(now, longest)))
+        this.latest.poll_latest(cx, false, replace, |now| Some(clock::later(now, longest)))
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
@@ -271,7 +282,7 @@ impl<S: Stream> Stream for ThrottleLatest<S> {
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<S::Item>> {
         let mut this = self.project();
         let (period, not_before) = (*this.period, this.not_before);
-        let held = ready!(this.latest.as_mut().poll_latest(cx, true, |now| match *not_before {
+        let held = ready!(this.latest.as_mut().poll_latest(cx, true, replace, |now| match *not_before {
             // The first item.
             None if !period.is_zero() => None,
             not_before => Some(now.max(not_before.unwrap_or_default())),

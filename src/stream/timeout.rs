@@ -81,9 +81,11 @@ impl<S: Stream> Stream for Timeout<S> {
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = self.project();
         if let Poll::Ready(item) = this.stream.poll_next(cx) {
-            if item.is_some() {
+            *this.is_limited = item.is_some();
+            if *this.is_limited {
                 this.limit.end_at(clock::later(this.limit.now(), *this.duration));
-                *this.is_limited = true;
+            } else {
+                this.limit.stop();
             }
             return Poll::Ready(item.map(Ok));
         }
@@ -127,12 +129,13 @@ impl<S: Stream> Stream for Timeout<S> {
 pub struct TimeoutRepeating<S> {
     #[pin]
     stream: Fuse<S>,
-    interval: Interval,
+    /// Until the stream ends.
+    interval: Option<Interval>,
 }
 
 impl<S> TimeoutRepeating<S> {
     pub(super) fn new(stream: S, interval: Interval) -> Self {
-        TimeoutRepeating { stream: Fuse::new(stream), interval }
+        TimeoutRepeating { stream: Fuse::new(stream), interval: Some(interval) }
     }
 }
 
@@ -149,12 +152,15 @@ impl<S: Stream> Stream for TimeoutRepeating<S> {
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = self.project();
         if let Poll::Ready(item) = this.stream.poll_next(cx) {
-            if item.is_some() {
-                this.interval.reset();
+            match (&item, this.interval.as_mut()) {
+                (Some(_), Some(interval)) => interval.reset(),
+                _ => *this.interval = None,
             }
             return Poll::Ready(item.map(Ok));
         }
-        ready!(this.interval.poll_tick(cx));
+        if let Some(interval) = this.interval {
+            ready!(interval.poll_tick(cx));
+        }
         Poll::Ready(Some(Err(Elapsed::new())))
     }
 

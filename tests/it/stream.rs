@@ -380,3 +380,32 @@ async fn a_wrapped_interval_is_an_interval() {
     assert_eq!(ticks.next().await, Some(start + ms(1)));
     assert_eq!((ticks.as_ref().period(), ticks.into_inner().tick().await), (ms(10), start + ms(11)));
 }
+
+/// A bug that this crate had: a limit that no longer counted moved a paused clock.
+#[cfg(feature = "test-util")]
+#[tokio::test(start_paused = true)]
+async fn a_limit_that_no_longer_counts_leaves_no_timer() {
+    use hairspring::test_util::pending;
+    fn at_the_end<S: Stream + Unpin>(limited: impl FnOnce(Items<u8>) -> S) {
+        let (sender, items) = channel();
+        let mut limited = limited(items);
+        sender.send(1).unwrap();
+        while poll(&mut limited.next()).is_ready() {}
+        assert_eq!(pending().len(), 1, "it waits");
+        drop(sender);
+        while assert_ready!(poll(&mut limited.next())).is_some() {}
+        assert_eq!(pending().len(), 0);
+    }
+    at_the_end(|items| items.timeout(HOUR));
+    at_the_end(|items| items.timeout_repeating(interval(HOUR)));
+    at_the_end(|items| items.chunks_timeout(9, HOUR));
+    at_the_end(|items| items.debounce(HOUR));
+
+    let (sender, items) = channel();
+    let mut batches = items.chunks_timeout(2, HOUR);
+    sender.send(1).unwrap();
+    assert_pending!(poll(&mut batches.next()));
+    sender.send(2).unwrap();
+    assert_ready_eq!(poll(&mut batches.next()), Some(vec![1, 2]));
+    assert_eq!(pending().len(), 0, "the batch is full");
+}
