@@ -253,6 +253,10 @@ impl<T: Time> Interval<T> {
 
     /// Polls for the next tick. Only the task of the last poll is woken.
     ///
+    /// # Panics
+    ///
+    /// Panics as [`sleep`](crate::sleep()) does.
+    ///
     /// # Examples
     ///
     /// ```

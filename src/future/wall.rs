@@ -252,7 +252,10 @@ impl Alignment {
     /// The next tick, seen from `now`.
     fn next(&self, now: Reading) -> Reading {
         match self.last {
-            Some(last) if last.since(now) < self.period && now.since(last) < self.period => last.after(self.period),
+            Some(last) if last.since(now) < self.period && now.since(last) < self.period => {
+                // Rounded up: on Windows `last` was rounded down to 100 ns.
+                self.aligned(last.after(self.period))
+            }
             _ => self.aligned(now),
         }
     }
@@ -320,6 +323,10 @@ impl AlignedInterval {
     ///
     /// Dropping the future before it is ready loses no tick.
     ///
+    /// # Panics
+    ///
+    /// Panics as [`sleep`](crate::sleep()) does. [`try_tick`](AlignedInterval::try_tick) returns an error instead.
+    ///
     /// # Examples
     ///
     /// ```
@@ -363,6 +370,10 @@ impl AlignedInterval {
     }
 
     /// Polls for the next tick. Only the task of the last poll is woken.
+    ///
+    /// # Panics
+    ///
+    /// Panics as [`sleep`](crate::sleep()) does.
     ///
     /// # Examples
     ///
@@ -470,6 +481,12 @@ mod tests {
         for (now, next) in [(100, 110), (109, 110), (110, 110), (125, 130), (99, 110), (91, 110), (90, 90), (5, 10)] {
             assert_eq!(alignment(10, 0, Some(100)).next(Reading(now)), Reading(next), "{now}");
         }
+    }
+
+    /// A bug that this crate had: on Windows, ticks drifted by up to 100 ns each, because a time is rounded down to that.
+    #[test]
+    fn a_time_that_the_system_rounded_down_is_followed_by_an_aligned_one() {
+        assert_eq!(alignment(10, 0, Some(97)).next(Reading(100)), Reading(110));
     }
 
     #[test]

@@ -294,6 +294,7 @@ impl LimitExceeded {
     }
 
     /// Returns which limit has passed. If several have, this is the deadline, or else the one that passed first.
+    /// For a shutdown it is always the one that passed first.
     ///
     /// # Examples
     ///

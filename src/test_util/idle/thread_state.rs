@@ -42,11 +42,11 @@ pub(super) fn runs(number: u32) -> bool {
     state.unwrap_or(false)
 }
 
-/// Whether a thread runs or is ready to run. The state follows the name, which is in parentheses, may contain some,
-/// and need not be UTF-8.
+/// Whether a thread runs, is ready to run, or was woken and waits for a page of memory. The state follows the name,
+/// which is in parentheses, may contain some, and need not be UTF-8.
 fn is_awake(stat: &[u8]) -> bool {
     let name_ends = stat.iter().rposition(|&byte| byte == b')');
-    name_ends.is_none_or(|at| stat[at + 1..].starts_with(b" R"))
+    name_ends.is_none_or(|at| matches!(stat[at + 1..], [b' ', b'R' | b'D', ..]))
 }
 
 /// A thread in `block_on`. It always waits there on the same futex, which is learnt: in any other system call it counts
@@ -123,6 +123,7 @@ mod tests {
     fn a_thread_that_was_woken_runs() {
         assert!(is_awake(b"7 (tokio-runtime-w) R 1 7 7 0 -1"));
         assert!(!is_awake(b"7 (tokio-runtime-w) S 1 7 7 0 -1"));
+        assert!(is_awake(b"7 (tokio-runtime-w) D 1 7 7 0 -1"), "it waits for a page of its memory to be read");
         assert!(!is_awake(b"7 (a) R (b) S 1 7"), "a name with parentheses");
     }
 
