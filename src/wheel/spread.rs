@@ -179,6 +179,7 @@ mod tests {
     /// Of each five entries, one is removed immediately, one is removed later, one is reset to its own deadline, and
     /// two stay.
     #[test]
+    #[cfg_attr(miri, ignore = "minutes")]
     fn what_was_spread_leaves_its_list_before_and_after_time_comes_to_its_slot() {
         const COUNT: usize = 4_000;
         let deadline = |n: usize| Tick((1 << 40) + (1 << 30) + (n * 7_919 % COUNT) as u64 * 1_500_000);
@@ -210,6 +211,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "minutes")]
     fn what_is_ahead_stays_if_the_rest_of_its_slot_is_cancelled() {
         const COUNT: usize = 1_500;
         let mut wheel = Wheel::new();

@@ -290,6 +290,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "minutes")]
     fn memory_follows_the_population_down() {
         let mut pages = Pages::new();
         let keys: Vec<u32> = (0..100_000).map(|_| insert(&mut pages)).collect();
@@ -307,6 +308,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "minutes")]
     fn low_pages_are_filled_first_so_that_high_ones_empty() {
         let mut pages = Pages::new();
         let mut live: std::collections::VecDeque<u32> = (0..20_000).map(|_| insert(&mut pages)).collect();
@@ -334,6 +336,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "minutes")]
     fn the_lowest_page_with_room_takes_what_comes_next() {
         let (mut pages, keys) = full(100);
         take(&mut pages, keys[70 * PAGE]);
@@ -355,6 +358,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "minutes")]
     fn the_table_of_pages_shrinks_by_halves_and_grows_again() {
         let (mut pages, mut keys) = full(1_024);
         let mut shrink_to = |pages: &mut Pages, count: usize| {

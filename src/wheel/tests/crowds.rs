@@ -108,6 +108,7 @@ fn before_the_first_of_a_crowd_fires_a_bounded_number_moves_however_far_the_time
 
 /// Half of a burst is cancelled while it is being spread, and other entries arrive.
 #[test]
+#[cfg_attr(miri, ignore = "minutes")]
 fn a_crowd_that_is_being_spread_can_be_cancelled_and_added_to() {
     const EDGE: u64 = 1 << 36;
     const ROUNDS: u64 = many(1_000);

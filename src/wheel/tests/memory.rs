@@ -38,6 +38,7 @@ fn ten_million_far_timers_armed_and_cancelled_leave_no_memory_behind() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "minutes")]
 fn memory_is_given_back_after_a_peak() {
     let mut wheel = Wheel::new();
     let keys: Vec<Key> = (0..100_000).map(|n| wheel.insert(Tick(n), n)).collect();

@@ -408,7 +408,7 @@ fn a_reset_to_sooner_or_later_takes_effect_and_keeps_the_key() {
 fn a_key_of_an_entry_that_is_gone_never_names_a_newer_one() {
     let mut wheel = Wheel::new();
     let mut old = Vec::new();
-    for n in 0..1_000 {
+    for n in 0..many(1_000) {
         // A single cell is reused each time, after firing and after cancelling.
         let key = wheel.insert(wheel.elapsed() + Ticks(1), n);
         for &stale in &old {
