@@ -12,12 +12,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
-use tokio::runtime::Handle;
+use tokio::runtime::{self, Handle};
 
 use crate::clock::hooks::Hooks;
 use crate::clock::{Instant, instant, source};
 use crate::core::alarm::driver_sleep::DriverSleep;
 use crate::core::alarm::{Alarm, TimerfdAlarm, TurnAlarm, has_threads};
+use crate::core::jumps;
 use crate::core::lease::{TimerHold, TimerHooks, TimerLease, Turn};
 use crate::core::turns::DriverWaker;
 use crate::util::panics;
@@ -91,6 +92,8 @@ pub struct Driver {
     approach: <Hooks as DriverHooks>::Approach,
     /// Whether this crate spawned it, so its waker is tokio's.
     is_a_task: bool,
+    /// The runtime that last polled it, if another task may poll it on another runtime.
+    runtime: Option<runtime::Id>,
 }
 
 /// The runtime's clock.
@@ -115,7 +118,8 @@ impl Driver {
         };
         let inline = Waker::from(Arc::new(FireInline(timer.hold())));
         let (sleep, timerfd, approach) = (None, None, <Hooks as DriverHooks>::Approach::default());
-        Driver { timer, alarm, may_have_time: true, clock: None, sleep, timerfd, inline, approach, is_a_task: false }
+        let (may_have_time, clock, is_a_task, runtime) = (true, None, false, None);
+        Driver { timer, alarm, may_have_time, clock, sleep, timerfd, inline, approach, is_a_task, runtime }
     }
 
     /// Call this before spawning the driver, as a whole task, on `runtime`.
@@ -156,6 +160,12 @@ impl Driver {
         let turns = self.timer.turns();
         if !self.is_a_task {
             turns.replace(|state| &mut state.runtime, instant::runtime_that_may_pause());
+            let here = jumps::here();
+            // What waits in another runtime's drivers has perhaps ended with them.
+            if self.runtime != here {
+                (self.runtime, self.may_have_time, self.clock) = (here, true, None);
+                (self.sleep, self.timerfd) = (None, None);
+            }
         }
         let clock = match instant::clock_is_the_systems() {
             true if self.may_have_time && instant::may_be_paused() && panics::may_catch() => Clock::MayBePaused,

@@ -219,6 +219,23 @@ fn an_unsupported_alarm_is_refused_by_name() {
     });
 }
 
+/// A bug that this crate had: the driver used the alarm of the first runtime, and panicked once that had ended.
+#[test]
+fn a_driver_may_move_to_another_runtime() {
+    for alarm in alarms() {
+        let (timer, mut driver) = Timer::builder().alarm(alarm).build_with_driver().unwrap();
+        let _waits = polled(timer.sleep(HOUR));
+        for _ in 0..3 {
+            current_thread().block_on(async {
+                tokio::select! {
+                    () = &mut driver => panic!("its timer has not ended"),
+                    () = timer.sleep(ms(2)) => {}
+                }
+            });
+        }
+    }
+}
+
 #[test]
 fn bad_settings_are_refused_with_value_and_range() {
     let (nano, second) = (Duration::from_nanos(1), Duration::from_secs(1));
