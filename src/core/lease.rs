@@ -330,7 +330,8 @@ impl TimerLease {
     fn scan(self, at: Option<Tick>, earliest: fn(TimerLease) -> Tick, wakes: &mut WakeList) -> Option<Tick> {
         let (mut work, mut fired) = (if wakes.later { WAKES } else { WORK }, 0);
         for _ in 0..SCANS {
-            let now = at.unwrap_or_else(|| self.now());
+            // An empty shard has work at the tick after the last: never.
+            let now = at.unwrap_or_else(|| self.now()).min(source::LAST);
             let (woken, left) = self.fire_some(now, if at.is_some() { usize::MAX } else { work }, wakes);
             work = left?;
             fired += woken;

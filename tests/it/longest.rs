@@ -120,3 +120,17 @@ async fn no_future_with_the_longest_limit_ends() {
         assert!(Deadline::at(far).remaining() > 100 * YEAR && !Deadline::after(long).has_passed());
     }
 }
+
+/// A bug that this crate had: at the last tick, which is also "never", a turn took each empty shard for one that is
+/// due, and did not end.
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_tokio_moves_beyond_the_last_tick_goes_on() {
+    let [ours, tokios] = [tokio::spawn(sleep(HOUR)), tokio::spawn(async { tokio::time::sleep(HOUR).await })];
+    tokio::task::yield_now().await;
+    tokio::time::advance(560 * YEAR).await;
+    ours.await.unwrap();
+    tokios.await.unwrap();
+    // tokio advances the clock once nothing runs.
+    tokio::time::sleep(ms(1)).await;
+    sleep(ms(1)).await;
+}
