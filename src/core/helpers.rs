@@ -111,11 +111,15 @@ impl Helpers {
 }
 
 #[cfg(all(test, hairspring_loom))]
-impl Helpers {
-    /// Wakes all threads to check whether they are done.
-    pub(crate) fn recheck(&self) {
-        drop(self.lock());
-        self.sent.notify_all();
+mod modelled {
+    use super::*;
+
+    impl Helpers {
+        /// Wakes all threads to check whether they are done.
+        pub(crate) fn recheck(&self) {
+            drop(self.lock());
+            self.sent.notify_all();
+        }
     }
 }
 

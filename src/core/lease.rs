@@ -32,8 +32,6 @@ use crate::core::wake_list::WakeList;
 use crate::util::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::SeqCst};
 use crate::util::sync::{MODELLED, Mutex, MutexGuard, keep, per_process, unpoisoned};
 use crate::wheel::Tick;
-#[cfg(test)]
-use crate::wheel::Ticks;
 
 pub(crate) trait TimerHooks {
     /// A timer opens in memory that timers reuse.
@@ -186,18 +184,6 @@ impl TimerLease {
         let timer = free.unwrap_or_else(|| Memory::new(room)).begin(settings, wheels_begin);
         timer.turns().set_handler(timer.memory);
         Hooks::opens(timer);
-        timer
-    }
-
-    /// A timer for a model; its memory is not reused, and no other test wakes its driver. The alarm thread calls
-    /// `handler`, or else the memory itself.
-    #[cfg(test)]
-    pub(crate) fn of_a_model(handler: Option<&'static dyn AlarmHandler>) -> TimerLease {
-        let settings = Settings { coalesce: Ticks(0), ..Settings::with_shards(2) };
-        let timer = Memory::new(2).begin(&settings, Tick::ZERO);
-        std::mem::forget(timer.hold());
-        timer.turns().set_handler(handler.unwrap_or(timer.memory));
-        timer.turns().open(false, Ticks(0));
         timer
     }
 
@@ -438,6 +424,25 @@ impl AlarmHandler for Memory {
                     helpers::send(move || timer.help_the_driver());
                 }
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod modelled {
+    use super::*;
+    use crate::wheel::Ticks;
+
+    impl TimerLease {
+        /// A timer for a model; its memory is not reused, and no other test wakes its driver. The alarm thread calls
+        /// `handler`, or else the memory itself.
+        pub(crate) fn of_a_model(handler: Option<&'static dyn AlarmHandler>) -> TimerLease {
+            let settings = Settings { coalesce: Ticks(0), ..Settings::with_shards(2) };
+            let timer = Memory::new(2).begin(&settings, Tick::ZERO);
+            std::mem::forget(timer.hold());
+            timer.turns().set_handler(handler.unwrap_or(timer.memory));
+            timer.turns().open(false, Ticks(0));
+            timer
         }
     }
 }

@@ -414,11 +414,6 @@ impl Turns {
         }
     }
 
-    #[cfg(test)]
-    pub(crate) fn booked(&self) -> Option<Instant> {
-        thread::booked(self.id)
-    }
-
     /// Whether a deadline is certainly in the future. Reads no clock.
     #[inline]
     pub(crate) fn is_surely_future(&self, deadline: Tick) -> bool {

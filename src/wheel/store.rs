@@ -106,12 +106,6 @@ impl<T, const PAGE: usize> Pages<T, PAGE> {
         Pages { table: Vec::new(), open: BinaryHeap::new(), current: 0 }
     }
 
-    /// How many entries the allocated memory has room for.
-    #[cfg(test)]
-    pub(super) fn capacity(&self) -> usize {
-        self.table.iter().map(Slab::capacity).sum()
-    }
-
     /// The index that the next insert will use.
     #[inline]
     pub(super) fn next_index(&mut self) -> u32 {
@@ -261,6 +255,11 @@ mod tests {
     type Pages = super::Pages<(), PAGE>;
 
     impl<T, const PAGE: usize> super::Pages<T, PAGE> {
+        /// How many entries the allocated memory has room for.
+        pub(in crate::wheel) fn capacity(&self) -> usize {
+            self.table.iter().map(Slab::capacity).sum()
+        }
+
         pub(in crate::wheel) fn check(&self, len: usize) {
             assert_eq!(len, self.table.iter().map(Slab::len).sum::<usize>(), "each cell is counted");
             for (number, page) in self.table.iter().enumerate() {

@@ -109,34 +109,6 @@ pub(crate) fn cancel(id: BookingId) {
     alarm().lock().bookings.cancel(id);
 }
 
-#[cfg(test)]
-pub(crate) fn booked(id: BookingId) -> Option<Instant> {
-    alarm().lock().bookings.handlers.get(&id).map(|&(at, _)| at)
-}
-
-/// Does the thread's work in a model, until `done`.
-#[cfg(all(test, hairspring_loom))]
-pub(crate) fn run_until(done: impl Fn() -> bool) {
-    let alarm = alarm();
-    let mut state = alarm.lock();
-    while !done() {
-        state = alarm.round(state).expect("no file is closed in a model");
-    }
-}
-
-/// Calls all due handlers in a model. Returns whether there were any.
-#[cfg(all(test, hairspring_loom))]
-pub(crate) fn call_due() -> bool {
-    let alarm = alarm();
-    let mut called = false;
-    loop {
-        let due = alarm.lock().bookings.take_due(sync::now());
-        let Some(handler) = due else { return called };
-        handler.alarm();
-        called = true;
-    }
-}
-
 impl Bookings {
     fn book(&mut self, id: BookingId, at: Instant, handler: &'static dyn AlarmHandler) {
         if let Some((before, _)) = self.handlers.insert(id, (at, handler)) {
@@ -300,6 +272,39 @@ pub(crate) fn copy_the_main_threads_priority() {
         let main = Some(process::getpid());
         let _ = system::sched_getaffinity(main).and_then(|processors| system::sched_setaffinity(None, &processors));
         let _ = process::getpriority_process(main).and_then(|niceness| process::setpriority_process(None, niceness));
+    }
+}
+
+/// What models see of the thread, and do in its place.
+#[cfg(test)]
+pub(crate) mod modelled {
+    use super::*;
+
+    pub(crate) fn booked(id: BookingId) -> Option<Instant> {
+        alarm().lock().bookings.handlers.get(&id).map(|&(at, _)| at)
+    }
+
+    /// Does the thread's work, until `done`.
+    #[cfg(hairspring_loom)]
+    pub(crate) fn run_until(done: impl Fn() -> bool) {
+        let alarm = alarm();
+        let mut state = alarm.lock();
+        while !done() {
+            state = alarm.round(state).expect("no file is closed in a model");
+        }
+    }
+
+    /// Calls all due handlers. Returns whether there were any.
+    #[cfg(hairspring_loom)]
+    pub(crate) fn call_due() -> bool {
+        let alarm = alarm();
+        let mut called = false;
+        loop {
+            let due = alarm.lock().bookings.take_due(sync::now());
+            let Some(handler) = due else { return called };
+            handler.alarm();
+            called = true;
+        }
     }
 }
 

@@ -7,14 +7,14 @@ use std::task::Wake;
 
 use super::{Task, Woken, World, check, far, near, race, race_three, wait_until};
 use crate::clock;
-use crate::core::alarm::thread::{self, AlarmHandler, BookingId, booked};
+use crate::core::alarm::thread::{self, AlarmHandler, BookingId, modelled::booked};
 use crate::util::sync::keep;
 use crate::wheel::Tick;
 
 /// Calls the due handlers as the alarm thread would.
 fn call() {
     #[cfg(hairspring_loom)]
-    thread::call_due();
+    thread::modelled::call_due();
 }
 
 /// Lets the time pass in which a woken driver has to turn.
@@ -48,7 +48,7 @@ fn id(number: u64) -> BookingId {
 fn call_both(one: &Woken, other: &Woken) {
     let both = || one.is_woken() && other.is_woken();
     #[cfg(hairspring_loom)]
-    thread::run_until(both);
+    thread::modelled::run_until(both);
     #[cfg(not(hairspring_loom))]
     {
         thread::start().unwrap();

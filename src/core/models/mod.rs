@@ -16,9 +16,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize as PlainUsize, Ordering::Relaxed};
 use std::task::{Context, Poll, Wake, Waker};
-use std::time::Duration;
-#[cfg(not(hairspring_loom))]
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 #[cfg(hairspring_loom)]
 use loom::thread;
@@ -31,6 +29,7 @@ use crate::core::alarm::thread::{self as alarm_thread, AlarmHandler};
 use crate::core::driver::Driver;
 use crate::core::lease::TimerLease;
 use crate::core::shard::ShardLease;
+use crate::core::turns::Turns;
 use crate::future::Sleep;
 use crate::util::error::Error;
 #[cfg(hairspring_loom)]
@@ -64,7 +63,7 @@ pub(crate) fn check(name: &str, model: fn()) {
     let mut builder = loom::model::Builder::new();
     let bound = *builder.preemption_bound.get_or_insert(2);
     builder.max_branches = 10_000;
-    let (runs, start) = (Arc::new(PlainUsize::new(0)), std::time::Instant::now());
+    let (runs, start) = (Arc::new(PlainUsize::new(0)), Instant::now());
     let counted = runs.clone();
     builder.check(move || {
         counted.fetch_add(1, Relaxed);
@@ -196,6 +195,13 @@ impl AlarmHandler for Mute {
     fn alarm(&'static self) {}
 }
 
+impl Turns {
+    /// When the alarm thread calls.
+    pub(crate) fn booked(&self) -> Option<Instant> {
+        alarm_thread::modelled::booked(self.id)
+    }
+}
+
 impl World {
     pub(crate) fn new() -> World {
         World::with_handler(Some(&Mute))
@@ -288,7 +294,7 @@ impl Task {
             self = self.run();
             // Longer than the alarm thread waits for a driver, and shorter than anything far.
             sync::pass(Duration::from_secs(1));
-            if !alarm_thread::call_due() {
+            if !alarm_thread::modelled::call_due() {
                 return self;
             }
         }

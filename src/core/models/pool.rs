@@ -99,7 +99,7 @@ fn register(timer: TimerLease, deadline: Tick) -> Arc<Woken> {
 /// Does the work of the alarm thread, and of the helper thread that it sends.
 fn call() {
     #[cfg(hairspring_loom)]
-    thread::call_due();
+    thread::modelled::call_due();
 }
 
 /// Does all that work, and lets the time for coalescing pass.
@@ -107,7 +107,7 @@ fn settle() {
     #[cfg(hairspring_loom)]
     while {
         sync::pass(Duration::from_secs(1));
-        thread::call_due()
+        thread::modelled::call_due()
     } {}
 }
 
