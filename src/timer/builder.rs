@@ -265,8 +265,9 @@ impl Builder {
     /// Dropping the driver ends the timer. The driver completes when the timer is [shut down](Timer::shutdown), or when
     /// no handle and nothing created on it is left.
     ///
-    /// The driver creates its [alarm](Builder::alarm) at its first poll. If the runtime lacks what the alarm needs, or
-    /// the system cannot provide it, the driver uses the alarm thread instead. See [`Alarm`] for when tokio panics.
+    /// The driver creates its [alarm](Builder::alarm) at its first poll, and a new one if another runtime polls it. If
+    /// the runtime lacks what the alarm needs, or the system cannot provide it, the driver uses the alarm thread
+    /// instead. See [`Alarm`] for when tokio panics.
     ///
     /// # Errors
     ///
