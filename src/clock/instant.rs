@@ -6,7 +6,7 @@
 //    clock may replace the runtime's.
 
 use std::fmt;
-use std::ops::{Add, AddAssign, Sub, SubAssign};
+use std::ops::{Add, Sub};
 use std::time::Duration;
 
 use tokio::runtime::{Handle, RuntimeFlavor};
@@ -239,11 +239,7 @@ impl Add<Duration> for Instant {
     }
 }
 
-impl AddAssign<Duration> for Instant {
-    fn add_assign(&mut self, duration: Duration) {
-        *self = *self + duration;
-    }
-}
+super::add_and_sub_assign!(Instant);
 
 impl Sub for Instant {
     type Output = Duration;
@@ -258,12 +254,6 @@ impl Sub<Duration> for Instant {
 
     fn sub(self, duration: Duration) -> Instant {
         Instant(self.0.checked_sub(duration).unwrap_or_else(|| saturate(self.0, std::time::Instant::checked_sub)))
-    }
-}
-
-impl SubAssign<Duration> for Instant {
-    fn sub_assign(&mut self, duration: Duration) {
-        *self = *self - duration;
     }
 }
 

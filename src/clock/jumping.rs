@@ -8,7 +8,7 @@
 // 2. While a test controls the monotonic clock, a reading moves only with that clock and by what the test does to it.
 
 use std::fmt::{self, Debug};
-use std::ops::{Add, AddAssign, Sub, SubAssign};
+use std::ops::{Add, Sub};
 use std::sync::LazyLock;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -289,23 +289,13 @@ impl Add<Duration> for Instant {
     }
 }
 
-impl AddAssign<Duration> for Instant {
-    fn add_assign(&mut self, duration: Duration) {
-        *self = *self + duration;
-    }
-}
+super::add_and_sub_assign!(Instant);
 
 impl Sub<Duration> for Instant {
     type Output = Instant;
 
     fn sub(self, duration: Duration) -> Instant {
         Instant(self.0.before(duration))
-    }
-}
-
-impl SubAssign<Duration> for Instant {
-    fn sub_assign(&mut self, duration: Duration) {
-        *self = *self - duration;
     }
 }
 

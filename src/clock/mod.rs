@@ -11,6 +11,25 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
+/// `+=` and `-=` for a point in time that has `+` and `-`.
+macro_rules! add_and_sub_assign {
+    ($time:ty) => {
+        impl std::ops::AddAssign<Duration> for $time {
+            fn add_assign(&mut self, duration: Duration) {
+                *self = *self + duration;
+            }
+        }
+
+        impl std::ops::SubAssign<Duration> for $time {
+            fn sub_assign(&mut self, duration: Duration) {
+                *self = *self - duration;
+            }
+        }
+    };
+}
+
+pub(crate) use add_and_sub_assign;
+
 pub(crate) mod hooks;
 pub(crate) mod instant;
 pub(crate) mod jumping;
@@ -32,12 +51,6 @@ static ORIGIN: LazyLock<Instant> = LazyLock::new(|| Instant::from_std(std::time:
 #[inline]
 pub(crate) fn now() -> Tick {
     tick_of(Instant::now())
-}
-
-/// The time of tokio's clock, even if the current runtime has another.
-#[cfg(feature = "test-util")]
-pub(crate) fn tokios_now() -> Tick {
-    tick_of(tokio::time::Instant::now().into())
 }
 
 // Not inlined into programs: see `registry::shard_if_held`.

@@ -59,7 +59,8 @@ fn now_and_then(timer: TimerLease) -> Tick {
     if timer.first_deadline() < Tick::MAX { source::system_now() + NOW_AND_THEN } else { Tick::MAX }
 }
 
-/// The future that fires a timer's sleeps, timeouts and intervals: they complete only while it is polled.
+/// The future that fires a timer's sleeps, timeouts and intervals. If nothing polls it, they end late, on threads of this
+/// crate.
 ///
 /// [`Builder::build_with_driver`](crate::timer::Builder::build_with_driver) returns one for you to spawn or poll where
 /// you like. It completes when the timer is shut down, or when no handle is left and nothing waits on the timer.
@@ -76,7 +77,7 @@ fn now_and_then(timer: TimerLease) -> Tick {
 /// driver.await.unwrap();
 /// # }
 /// ```
-#[must_use = "a timer fires only while its driver is polled"]
+#[must_use = "a timer needs its driver to be polled"]
 pub struct Driver {
     timer: TimerLease,
     /// The user's choice, or what replaces it.

@@ -2,7 +2,7 @@
 //! next use.
 //
 // Invariants
-// 1. Each use of the same memory has its own epoch.
+// 1. Each use of the same memory has its own epoch; it returns after 2^25 uses.
 // 2. A use that has no holder left gets no new one.
 
 use crate::util::sync::atomic::{AtomicU64, Ordering::SeqCst};

@@ -8,7 +8,7 @@
 // 2. A thread that fires timers, or reads their counts, holds the memory while it does.
 // 3. Any thread that finds the timer unneeded ends it.
 // 4. A turn does not lock a shard in which nothing is due. It wakes about 1,024 tasks at most, or 64 without a driver,
-//    and takes at most 256 locks before other tasks run.
+//    and takes at most 256 locks before other tasks run; for a clock that a test has moved, as many as are due.
 
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};

@@ -5,7 +5,7 @@ pub(crate) mod delay;
 use std::cmp::Ordering;
 use std::future::{Future, IntoFuture};
 use std::hash::{Hash, Hasher};
-use std::ops::{Add, AddAssign, Sub, SubAssign};
+use std::ops::{Add, Sub};
 use std::panic::Location;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -296,23 +296,13 @@ impl Add<Duration> for Deadline {
     }
 }
 
-impl AddAssign<Duration> for Deadline {
-    fn add_assign(&mut self, duration: Duration) {
-        *self = *self + duration;
-    }
-}
+clock::add_and_sub_assign!(Deadline);
 
 impl Sub<Duration> for Deadline {
     type Output = Deadline;
 
     fn sub(self, duration: Duration) -> Deadline {
         Deadline { at: self.at.map(|at| at - duration), ..self }
-    }
-}
-
-impl SubAssign<Duration> for Deadline {
-    fn sub_assign(&mut self, duration: Duration) {
-        *self = *self - duration;
     }
 }
 

@@ -113,7 +113,8 @@ pub fn pause_with_grace(grace: Duration) {
         for timer in held::timers_on(watch.runtime.id()) {
             clock.adopt(timer);
         }
-        clock.start_at(if let Some(Time::Runs(offset)) = *time { offset.now() } else { clock::tokios_now() });
+        let tokios_now = || clock::tick_of(tokio::time::Instant::now().into());
+        clock.start_at(if let Some(Time::Runs(offset)) = *time { offset.now() } else { tokios_now() });
         *time = Some(Time::Paused(clock));
     }
     drop(time);

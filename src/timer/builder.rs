@@ -260,7 +260,8 @@ impl Builder {
         Ok(timer)
     }
 
-    /// Builds the timer and returns it with its driver. The timer fires only while the driver is polled.
+    /// Builds the timer and returns it with its driver. If nothing polls the driver, the timer fires late, on threads of
+    /// this crate.
     ///
     /// Dropping the driver ends the timer. The driver completes when the timer is [shut down](Timer::shutdown), or when
     /// no handle and nothing created on it is left.

@@ -6,7 +6,8 @@
 //
 // Invariants
 // 1. A call that panics without a driver is made only if the user has chosen an alarm that needs that driver, if the
-//    driver was found, or with the feature `test-util` on a current-thread runtime, whose clock a test may pause.
+//    driver was found, if the clock is paused, or with the feature `test-util` on a current-thread runtime, whose clock
+//    a test may pause.
 
 use std::io;
 use std::mem::{forget, needs_drop};
