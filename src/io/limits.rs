@@ -129,6 +129,8 @@ impl Limits {
         let has_waited = direction.waits_since.take().is_some();
         if has_waited {
             direction.sleep.end_at(Tick::MAX);
+            // It would keep its task's memory while the connection waits in a pool.
+            direction.waker = None;
         }
         // A write in progress is activity until it ends in any way.
         if self.idle.is_some() && (has_moved || has_waited && side == Side::Write) {

@@ -323,16 +323,19 @@ async fn a_changed_limit_counts_from_the_change() {
     }
 }
 
-/// A paused clock would jump to a limit that stayed registered.
+/// A paused clock would jump to a limit that stayed registered, and a waker keeps the memory of its task.
 #[tokio::test(start_paused = true)]
-async fn a_completed_read_moves_no_paused_clock() {
+async fn a_completed_read_leaves_neither_timer_nor_waker() {
     let (connection, mut peer) = connection();
     let mut connection = connection.with_read_timeout(ms(30)).with_idle_timeout(ms(50)).with_write_timeout(ms(20));
     let mut read = pin!(connection.read_u8());
-    assert!(poll(&mut read).is_pending());
+    let (woken, waker) = Wakes::new();
+    assert!(poll_with(&mut read, &waker).is_pending());
     peer.write_u8(1).await.unwrap();
-    assert_eq!(read.await.unwrap(), 1);
+    assert!(matches!(poll_with(&mut read, &waker), Poll::Ready(Ok(1))));
     assert_eq!(Timer::current().metrics().pending(), 0);
+    drop(waker);
+    assert_eq!(Arc::strong_count(&woken), 1);
 
     assert!(poll_read(&mut connection, Waker::noop()).is_pending());
     sleep(ms(10)).await;
