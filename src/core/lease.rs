@@ -402,7 +402,9 @@ impl TimerHold {
         let _entered = runtime.as_ref().map(Handle::enter);
         // On a paused clock nothing is late: the driver was woken, and runs a turn.
         let is_paused = runtime.is_some() && !instant::clock_is_the_systems();
+        timer.turns().helpers.fetch_add(1, SeqCst);
         while !is_paused && timer.run_turn(Turn::default(), || TimerLease::earliest).is_none() {}
+        timer.turns().helpers.fetch_sub(1, SeqCst);
     }
 }
 

@@ -57,6 +57,8 @@ pub(crate) struct Turns {
     pub(crate) io: IoProbe,
     pub(crate) id: BookingId,
     handler: OnceLock<&'static dyn AlarmHandler>,
+    /// How many helper threads run turns, or have yet to wake the tasks of one.
+    pub(crate) helpers: Counter,
 }
 
 #[derive(Default)]
@@ -122,6 +124,7 @@ impl Turns {
             io: IoProbe::new(number),
             id: BookingId::Timer(number),
             handler: OnceLock::new(),
+            helpers: Counter::new(0),
         }
     }
 

@@ -100,9 +100,11 @@ pub(super) enum By {
 }
 
 impl State {
-    /// The moves so far, unless one is firing timers.
+    /// The moves so far, unless one is firing timers, or a thread that began before the clock was paused.
     pub(super) fn moves(&self) -> Option<Moves> {
-        Some(self.moves).filter(|moves| moves.firing == 0)
+        let fires =
+            self.moves.firing > 0 || self.timers.iter().any(|held| held.lease().turns().helpers.load(SeqCst) > 0);
+        (!fires).then_some(self.moves)
     }
 
     fn show(&mut self, tick: Tick) {

@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::{self};
 
-use crate::common::{HOUR, HUNG, bare, current_thread, ms, multi_thread, must_end, rounds, step, threads_are_seen};
+use crate::common::{
+    HOUR, HUNG, bare, current_thread, ms, multi_thread, must_end, on_wake, poll_with, rounds, step, threads_are_seen,
+};
 use crate::kinds::{MICRO, computes_for};
 use hairspring::test_util::settle;
 use hairspring::{Duration, Instant, pause, sleep};
@@ -283,4 +285,37 @@ pub(crate) mod inside {
             runtime.block_on(runtime.spawn(async move { tokio::task::block_in_place(inner) })).unwrap();
         });
     }
+}
+
+/// A bug that this crate had: a helper thread had taken a waker out, and the clock was paused and moved to the next
+/// deadline before the thread woke the task.
+#[test]
+fn a_clock_waits_for_tasks_that_a_thread_is_about_to_wake() {
+    must_end(|| {
+        for runtime in [multi_thread(1), current_thread()] {
+            let (called, is_called) = mpsc::channel();
+            let (release, released) = mpsc::channel::<()>();
+            let (released, is_released) = (Mutex::new(released), Arc::new(AtomicBool::new(false)));
+            let waker = on_wake(move || {
+                let _ = called.send(());
+                let _ = released.lock().unwrap().recv();
+            });
+            // A blocked worker cannot drive the timer.
+            let task = async move {
+                let mut near = sleep(ms(1));
+                assert!(poll_with(&mut near, &waker).is_pending());
+                is_called.recv().unwrap();
+                pause();
+                let flag = is_released.clone();
+                thread::spawn(move || {
+                    thread::sleep(ms(100));
+                    flag.store(true, SeqCst);
+                    drop(release);
+                });
+                sleep(HOUR).await;
+                assert!(is_released.load(SeqCst), "the clock moved before");
+            };
+            runtime.block_on(runtime.spawn(task)).unwrap();
+        }
+    });
 }
