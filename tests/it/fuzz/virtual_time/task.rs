@@ -230,7 +230,9 @@ impl Task {
                 self.sleeps(after).await;
                 sleeper.abort();
                 let ended = sleeper.await.is_ok();
-                let right = if ended { until <= self.at } else { model.has_moved(until, self.at, false) };
+                // While the clock runs, it may have ended just now.
+                let now = clock.now() - model.start;
+                let right = if ended { until <= now } else { model.has_moved(until, self.at, false) };
                 model.require(right, || format!("{step:?} at {start:?}: it has ended: {ended}"));
             }
             Step::Send(to) => self.mailboxes[to].send((self.at, false)),
