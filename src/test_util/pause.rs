@@ -195,11 +195,15 @@ impl TimerHooks for Hooks {
         held::spawns_driver(runtime, timer);
     }
 
-    /// If the runtime's clock is paused, the timer follows it.
+    /// If the runtime's clock is this crate's, the timer follows it.
     fn is_on(runtime: runtime::Id, timer: TimerLease) {
         if let Some(watch) = any_is_held().then(|| Watch::find(runtime)).flatten() {
-            if let Some(Time::Paused(clock)) = &*watch.time() {
-                clock.adopt(timer);
+            let turns = timer.turns();
+            match &*watch.time() {
+                Some(Time::Paused(clock)) => clock.adopt(timer),
+                // A manual clock stays the timer's.
+                Some(Time::Runs(offset)) if !turns.clock.is_shown() => turns.run(*offset),
+                _ => {}
             }
         }
     }

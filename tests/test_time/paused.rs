@@ -172,6 +172,33 @@ fn every_timer_of_its_runtime_follows() {
     });
 }
 
+/// A bug that this crate had: after an advance and a resume, the alarm of a new timer was late by the advance.
+#[test]
+fn timers_that_are_made_after_a_resume_fire_in_real_time() {
+    let timers: [fn() -> Timer; 3] = [
+        || Timer::builder().build().unwrap(),
+        || Timer::builder().install().unwrap(),
+        || {
+            let (timer, driver) = Timer::builder().build_with_driver().unwrap();
+            drop(tokio::spawn(driver));
+            timer
+        },
+    ];
+    for make in timers {
+        for runtime in [multi_thread(2), current_thread()] {
+            must_end_on(runtime, move || async move {
+                test_util::pause_with_grace(Duration::from_nanos(1));
+                advance(HOUR).await;
+                resume();
+                let (timer, start) = (make(), std::time::Instant::now());
+                timer.sleep(ms(2)).await;
+                sleep(ms(2)).await;
+                assert!(start.elapsed() >= ms(4));
+            });
+        }
+    }
+}
+
 /// Bugs that this crate had: a helper fired the timers of a late driver, as time passed on the system's clock.
 #[test]
 fn a_timer_follows_before_its_driver_has_run() {
