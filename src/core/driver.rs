@@ -166,6 +166,7 @@ impl Driver {
             if self.runtime != here {
                 (self.runtime, self.may_have_time, self.clock) = (here, true, None);
                 (self.sleep, self.timerfd) = (None, None);
+                self.approach = <Hooks as DriverHooks>::Approach::default();
             }
         }
         let clock = match instant::clock_is_the_systems() {

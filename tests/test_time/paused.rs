@@ -199,6 +199,31 @@ fn timers_that_are_made_after_a_resume_fire_in_real_time() {
     }
 }
 
+/// A bug that this crate had: if a runtime ended before a small step, the next one's clock took none.
+#[test]
+fn a_driver_that_moves_still_takes_small_steps() {
+    must_end(|| {
+        let (timer, mut driver) = Timer::builder().build_with_driver().unwrap();
+        for _ in 0..3 {
+            current_thread().block_on(async {
+                // Beyond the time that the last runtime's clock showed.
+                pause();
+                advance(HOUR).await;
+                let start = Instant::now();
+                tokio::select! {
+                    () = &mut driver => panic!("its timer has not ended"),
+                    () = timer.sleep(300 * MICRO) => {}
+                }
+                assert_eq!(start.elapsed(), 300 * MICRO);
+                // A step begins, and its runtime ends.
+                let _waits = polled(timer.sleep(300 * MICRO));
+                assert!(poll(&mut driver).is_pending());
+            });
+            thread::sleep(ms(10));
+        }
+    });
+}
+
 /// Bugs that this crate had: a helper fired the timers of a late driver, as time passed on the system's clock.
 #[test]
 fn a_timer_follows_before_its_driver_has_run() {
