@@ -57,7 +57,7 @@ pub(crate) enum Claim {
 /// The claims on the clock of a runtime, or on a manual clock.
 #[derive(Default)]
 pub(crate) struct Claims {
-    runtime: Option<Handle>,
+    pub(super) runtime: Option<Handle>,
     state: Mutex<State>,
 }
 

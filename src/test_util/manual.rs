@@ -3,7 +3,7 @@
 // Invariants
 // 1. A clock's time never goes back. Its timers fire in deadline order, while it shows their deadlines.
 // 2. No lock of the clock is held while timers fire: their wakers may use the clock.
-// 3. Dropping a clock ends its timers.
+// 3. Dropping a clock ends its timers. Those that followed the clock of a runtime run on.
 // 4. A runtime does not count as idle while another thread fires timers: the tasks that they wake come first.
 
 use std::fmt;
@@ -13,7 +13,7 @@ use std::time::Duration;
 use crate::clock::Instant;
 use crate::clock::{
     self,
-    source::{LAST, one_is_held},
+    source::{LAST, Offset, one_is_held},
 };
 use crate::core::lease::{TimerHold, TimerLease};
 use crate::core::settings::Settings;
@@ -408,8 +408,14 @@ impl fmt::Debug for ManualClock {
 impl Drop for Inner {
     fn drop(&mut self) {
         let state = unpoisoned(self.state.get_mut());
-        for held in &state.timers {
-            held.lease().close();
+        for timer in state.timers.iter().map(TimerHold::lease) {
+            if self.claims.runtime.is_some() {
+                // Its runtime has ended. Timers whose drivers go on elsewhere run from here.
+                timer.turns().run(Offset::from(state.now));
+                timer.turns().turn_again();
+            } else {
+                timer.close();
+            }
         }
     }
 }

@@ -199,6 +199,32 @@ fn timers_that_are_made_after_a_resume_fire_in_real_time() {
     }
 }
 
+/// A bug that this crate had: the timer ended with the runtime, although its driver did not.
+#[test]
+fn a_driver_may_leave_a_paused_runtime_that_ends() {
+    for is_polled in [false, true] {
+        must_end(move || {
+            let paused = multi_thread(1);
+            let (timer, driver) = paused.block_on(async {
+                pause();
+                let (timer, mut driver) = Timer::builder().build_with_driver().unwrap();
+                if is_polled {
+                    assert!(poll(&mut driver).is_pending());
+                }
+                (timer, driver)
+            });
+            drop(paused);
+            multi_thread(1).block_on(async {
+                let (driver, start) = (tokio::spawn(driver), std::time::Instant::now());
+                timer.sleep(ms(2)).await;
+                assert!(start.elapsed() >= ms(2));
+                timer.shutdown();
+                driver.await.unwrap();
+            });
+        });
+    }
+}
+
 /// A bug that this crate had: if a runtime ended before a small step, the next one's clock took none.
 #[test]
 fn a_driver_that_moves_still_takes_small_steps() {
