@@ -261,7 +261,7 @@ impl Builder {
     }
 
     /// Builds the timer and returns it with its driver. If nothing polls the driver, the timer fires late, on threads of
-    /// this crate.
+    /// this crate. With [`Alarm::Tokio`], that holds only until the first poll: from then on only the driver fires it.
     ///
     /// Dropping the driver ends the timer. The driver completes when the timer is [shut down](Timer::shutdown), or when
     /// no handle and nothing created on it is left.
