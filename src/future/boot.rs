@@ -366,6 +366,10 @@ impl<T: ClockTime> Sleep<T> {
             if read.1 >= self.deadline.reading() {
                 return Poll::Ready(Ok(()));
             }
+            if read.0 == Tick::MAX {
+                // tokio moved a paused clock beyond the last tick: only a jump still moves this one.
+                return Poll::Pending;
+            }
             let (mut end, before) = (due(read, self.deadline), self.delay.tick());
             if !hears_of_jumps {
                 end = end.min(clock::later(read.0, CHECK_INTERVAL));
