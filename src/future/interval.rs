@@ -276,8 +276,8 @@ impl<T: Time> Interval<T> {
         ready!(self.delay.poll_delay(cx, false))?;
         let (scheduled, late) = (self.delay.deadline(), self.delay.late());
         self.missed = u64::try_from(late.as_nanos() / self.period.as_nanos()).unwrap_or(u64::MAX);
-        let pause = self.missed_tick_behavior.pause(late, self.period);
-        self.delay.reset_at(scheduled + pause.min(FAR_FUTURE));
+        let pause = self.missed_tick_behavior.pause(late, self.period.min(FAR_FUTURE));
+        self.delay.reset_at(scheduled + pause);
         Poll::Ready(Ok(scheduled))
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::task::{Context, Poll};
 
-use crate::common::{HOUR, Wakes, ms, must_end_on, pass, paused, polled, settle};
+use crate::common::{HOUR, Wakes, YEAR, ms, must_end_on, pass, paused, polled, settle};
 use futures::FutureExt;
 use hairspring::MissedTickBehavior::{Burst, Delay, Skip};
 use hairspring::{Duration, Instant, Interval, Timer, boot, interval, interval_at, timeout};
@@ -33,6 +33,18 @@ async fn a_tick_is_late_after_5_ms_and_all_that_its_timer_may_delay_it() {
         }
         is_late_after_most!(Instant::now(), interval_at);
         is_late_after_most!(boot::Instant::now(), boot::interval_at);
+    }
+}
+
+/// A bug that this crate had: the next tick came at most 500 years after the last, and so at once.
+#[tokio::test(start_paused = true)]
+async fn a_tick_that_is_centuries_late_is_followed_by_none_at_once() {
+    for behavior in [Delay, Skip] {
+        let start = boot::Instant::now() - 1_200 * YEAR;
+        let mut ticks = boot::interval_at(start, HOUR);
+        ticks.set_missed_tick_behavior(behavior);
+        assert_eq!(ticks.tick().await, start);
+        assert!(ticks.tick().now_or_never().is_none(), "{behavior:?}");
     }
 }
 
