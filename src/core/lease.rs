@@ -18,7 +18,7 @@ use std::sync::Arc;
 use tokio::runtime::{self, Handle};
 
 use crate::clock::hooks::Hooks;
-use crate::clock::{instant, source};
+use crate::clock::{self, instant, source};
 use crate::core::alarm::Alarm;
 use crate::core::alarm::thread::{self, AlarmHandler};
 use crate::core::capacity::Capacity;
@@ -166,7 +166,7 @@ impl TimerLease {
     /// start the alarm thread, which a timer with tokio's alarm can do without.
     pub(crate) fn try_open(is_driverless: bool, settings: &Settings) -> io::Result<TimerLease> {
         thread::start().or_else(|error| if settings.alarm == Alarm::Tokio { Ok(()) } else { Err(error) })?;
-        let timer = TimerLease::make(settings);
+        let timer = TimerLease::make(settings, clock::now());
         timer.turns().open(is_driverless, settings.coalesce);
         if let (false, Ok(runtime)) = (is_driverless, Handle::try_current()) {
             Hooks::is_on(runtime.id(), timer);
@@ -175,12 +175,12 @@ impl TimerLease {
     }
 
     /// Takes memory for a timer and opens its shards. Nothing runs turns yet.
-    pub(crate) fn make(settings: &Settings) -> TimerLease {
+    pub(crate) fn make(settings: &Settings, now: Tick) -> TimerLease {
         // Powers of two, to let timers of similar sizes share memory.
         let room = settings.shards.next_power_of_two();
         let free = free().get_mut(&room).and_then(Vec::pop);
         // In models the wheels start far behind, which gives helper threads more to do in a turn.
-        let wheels_begin = if MODELLED { Tick::ZERO } else { source::wheels_begin() };
+        let wheels_begin = if MODELLED { Tick::ZERO } else { source::wheels_begin(now) };
         let timer = free.unwrap_or_else(|| Memory::new(room)).begin(settings, wheels_begin);
         timer.turns().set_handler(timer.memory);
         Hooks::opens(timer);

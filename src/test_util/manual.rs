@@ -350,7 +350,7 @@ impl ManualClock {
 impl TestClock for ManualClock {
     fn open(&self, settings: &Settings) -> TimerLease {
         let mut state = self.state();
-        let timer = TimerLease::make(settings);
+        let timer = TimerLease::make(settings, state.now);
         timer.turns().open_shown(state.now);
         timer.publish_removals();
         state.timers.push(timer.hold());
@@ -416,6 +416,46 @@ impl Drop for Inner {
             } else {
                 timer.close();
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::{FutureExt as _, StreamExt as _};
+
+    use super::*;
+    use crate::{DeadlineMap, DelayQueue, Timer};
+
+    /// A bug that this crate had: a wheel began 73 minutes before the system's time. If its clock was further behind,
+    /// sleeps and entries that were due by then came at once.
+    #[test]
+    fn a_clock_may_be_hours_behind_the_systems() {
+        const MINUTE: Duration = Duration::from_secs(60);
+        let clock = ManualClock::new();
+        {
+            let mut state = clock.state();
+            state.now = Tick(state.now.0 - clock::ticks_in(120 * MINUTE).0);
+        }
+        let timer = Timer::builder().clock(&clock).build().unwrap();
+        let mut queue = DelayQueue::with_timer(&timer);
+        queue.insert((), MINUTE);
+        let (map, mut expirations) = DeadlineMap::builder().shards(1).timer(&timer).build().unwrap();
+        // So many that it makes a wheel.
+        for key in 0..100 {
+            map.insert(key, (), 2 * MINUTE);
+        }
+        map.insert(100, (), MINUTE);
+        let mut all = [
+            timer.sleep(MINUTE).boxed(),
+            async move { assert!(queue.next().await.is_some()) }.boxed(),
+            async move { assert_eq!(expirations.recv().await, Some((100, ()))) }.boxed(),
+        ];
+        for is_due in [false, true] {
+            for (number, future) in all.iter_mut().enumerate() {
+                assert_eq!(future.now_or_never().is_some(), is_due, "{number}");
+            }
+            clock.advance(MINUTE);
         }
     }
 }

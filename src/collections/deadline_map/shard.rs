@@ -397,14 +397,14 @@ impl<'a, K, V> MapShard<'a, K, V> {
                     return Err(new);
                 }
                 let (value, answer) = make(new.value);
-                let Insert { hash, key, deadline, .. } = new;
+                let Insert { hash, key, deadline, now, .. } = new;
                 *inserted += 1;
                 let due = if let Some(entry) = found {
                     entry.restart(deadline, end, timers);
                     displaced.push_back((mem::replace(&mut entry.key, key), mem::replace(&mut entry.value, value)));
                     Tick::ZERO
                 } else {
-                    guard.insert(hash, key, value, deadline.min(end), end)
+                    guard.insert(Insert { hash, key, value, deadline: deadline.min(end), now }, end)
                 };
                 (answer, None, Some(due))
             }

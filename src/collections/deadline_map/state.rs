@@ -130,9 +130,10 @@ impl<K, V> MapState<K, V> {
 
     /// Inserts an entry whose key is not in the table, and returns its deadline.
     #[inline]
-    pub(super) fn insert(&mut self, hash: u64, key: K, value: V, deadline: Tick, end: Tick) -> Tick {
+    pub(super) fn insert(&mut self, new: Insert<K, V>, end: Tick) -> Tick {
+        let Insert { hash, key, value, deadline, now } = new;
         if self.timers.is_none() && self.table.len() == FEW {
-            self.make_wheel();
+            self.make_wheel(now);
         }
         let MapState { table, timers, .. } = self;
         let timer = match timers {
@@ -144,9 +145,9 @@ impl<K, V> MapState<K, V> {
     }
 
     #[cold]
-    fn make_wheel(&mut self) {
+    fn make_wheel(&mut self, now: Tick) {
         // Entries that are already due must come out in order, so the wheel starts no later than the first.
-        let begin = self.earliest().map_or(Tick::MAX, |entry| entry.deadline).min(wheels_begin());
+        let begin = self.earliest().map_or(Tick::MAX, |entry| entry.deadline).min(wheels_begin(now));
         let mut wheel = Box::new(Wheel::starting_at(begin));
         for entry in &mut self.table {
             entry.timer = Timed::InWheel(wheel.insert(entry.deadline, entry.timer.hash(&None)));

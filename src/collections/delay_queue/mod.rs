@@ -197,9 +197,10 @@ impl<T> DelayQueue<T> {
 
     #[track_caller]
     fn on(timer: Option<&Timer>) -> Self {
+        let sleep = LazySleep::new(sleep_on(timer, Tick::MAX).of(TimerKind::DelayQueue));
         DelayQueue {
-            wheel: Box::new(Wheel::starting_at(wheels_begin())),
-            sleep: LazySleep::new(sleep_on(timer, Tick::MAX).of(TimerKind::DelayQueue)),
+            wheel: Box::new(Wheel::starting_at(wheels_begin(sleep.now()))),
+            sleep,
             now: Tick::ZERO,
             handed_out: 0,
             expired: 0,
