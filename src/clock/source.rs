@@ -100,11 +100,10 @@ impl Source {
     #[inline]
     pub(crate) fn now(&self) -> Tick {
         match self.shown.load(SeqCst) {
-            RUNTIME => now(),
-            RUNS => {
-                let now = self.offset().now();
+            clock @ (RUNTIME | RUNS) => {
+                let now = if clock == RUNTIME { now() } else { self.offset().now() };
                 // A test may have paused it in between, at an earlier time.
-                if self.shown.load(SeqCst) == RUNS { now } else { self.now() }
+                if self.shown.load(SeqCst) == clock { now } else { self.now() }
             }
             shown => Tick(shown),
         }

@@ -293,17 +293,28 @@ mod tests {
                 before = now;
             }
         };
+        // As a helper thread, which fires timers by this time.
+        let outside = |timer: TimerLease| {
+            let mut latest = timer.now();
+            while !is_over.load(SeqCst) {
+                latest = latest.max(timer.now());
+            }
+            latest
+        };
         for _ in 0..150 {
             for runtime in [&new(), &used] {
                 is_over.store(false, SeqCst);
                 thread::scope(|scope| {
                     scope.spawn(|| sleeps(runtime));
                     let _entered = runtime.enter();
+                    let timer = registry::owner().unwrap().timer();
+                    let outside = scope.spawn(move || outside(timer));
                     let _ = is_paused() && resume_own();
                     thread::sleep(Duration::from_micros(50));
                     pause_with_grace(Duration::ZERO);
                     thread::sleep(Duration::from_micros(50));
                     is_over.store(true, SeqCst);
+                    assert!(outside.join().unwrap() <= clock::now(), "time goes back for a helper thread");
                 });
             }
         }
