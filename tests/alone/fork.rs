@@ -263,8 +263,10 @@ fn a_child_does_not_move_its_parents_timerfd() {
         thread::sleep(ms(50));
         assert_eq!(turns(), before, "the parent's alarm went off");
         assert!(poll(&mut far).is_pending());
-        block_on(timer.sleep(ms(2)));
-        assert!(turns() > before);
+        // A sleep that is first polled late needs no turn.
+        while turns() == before {
+            block_on(timer.sleep(ms(2)));
+        }
     });
 }
 
