@@ -270,6 +270,9 @@ impl Builder {
     /// the runtime lacks what the alarm needs, or the system cannot provide it, the driver uses the alarm thread
     /// instead. See [`Alarm`] for when tokio panics.
     ///
+    /// Do not move a driver from a runtime whose clock a test has advanced: what the first clock has passed counts as due
+    /// on the second.
+    ///
     /// # Errors
     ///
     /// Returns an error if a setting is out of range, for [`Alarm::Timerfd`] on systems other than Linux, and if the
