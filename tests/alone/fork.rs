@@ -5,7 +5,7 @@ use std::process::exit;
 use std::thread;
 use std::time::Instant;
 
-use crate::common::{HUNG, bare, current_thread, ms, multi_thread, polled, step, use_time};
+use crate::common::{HUNG, bare, current_thread, ms, multi_thread, step, use_time};
 use crate::forking;
 #[cfg(target_os = "linux")]
 use crate::sleeps;
@@ -239,7 +239,7 @@ mod busy {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_child_does_not_move_its_parents_timerfd() {
-    use crate::common::{HOUR, inside, poll};
+    use crate::common::{HOUR, inside, poll, polled};
     use hairspring::{Timer, timer::Alarm};
 
     forking(|| {
