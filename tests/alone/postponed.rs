@@ -109,9 +109,12 @@ fn a_poll_yields_among_many_touched_entries() {
                 map.insert(key, (), ms(200));
                 map.touch(&key, HOUR)
             };
+            let mut late = 0;
             for key in 0..KEYS {
                 // On a busy machine it may expire before it is touched. Then once more.
-                while !is_in_time(key) {}
+                while !is_in_time(key) {
+                    late += 1;
+                }
             }
             std::thread::sleep(ms(200));
             let (woken, waker) = Wakes::new();
@@ -119,11 +122,13 @@ fn a_poll_yields_among_many_touched_entries() {
             loop {
                 polls += 1;
                 let before = woken.count();
-                assert!(poll_with(&mut expirations.next(), &waker).is_pending());
-                if woken.count() == before {
+                if poll_with(&mut expirations.next(), &waker).is_ready() {
+                    late -= 1;
+                } else if woken.count() == before {
                     break;
                 }
             }
+            assert_eq!(late, 0, "none but these has expired");
             assert!((2..KEYS).contains(&polls), "{polls} polls");
             for key in 0..KEYS {
                 assert!(map.touch(&key, Duration::ZERO));
