@@ -102,7 +102,7 @@ impl ManualClock {
                 let (before, passed) = (ended, since.elapsed());
                 (ended, since) = (clock.claims().ended(), since + passed);
                 let passed = Duration::try_from_secs_f64(passed.as_secs_f64() * rate).unwrap_or(Duration::MAX);
-                clock.advance_by(passed, By::Itself(before));
+                clock.advance_to(clock.after(passed), By::Itself(before));
                 drop(clock);
                 thread::sleep(STEP);
             }

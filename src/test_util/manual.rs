@@ -68,6 +68,8 @@ struct Inner {
 
 pub(super) struct State {
     now: Tick,
+    /// Where the last advance by a duration ends.
+    target: Tick,
     timers: Vec<TimerHold>,
     /// Whether a thread advances it when a runtime is idle.
     pub(super) auto_advances: bool,
@@ -144,8 +146,8 @@ impl ManualClock {
     /// A new clock that these claims hold.
     pub(super) fn with(claims: Arc<Claims>) -> Self {
         one_is_held();
-        let state =
-            State { now: clock::now(), timers: Vec::new(), auto_advances: false, rate: 0, moves: Moves::default() };
+        let (now, target, timers) = (clock::now(), Tick::ZERO, Vec::new());
+        let state = State { now, target, timers, auto_advances: false, rate: 0, moves: Moves::default() };
         ManualClock { inner: Arc::new(Inner { claims, state: Mutex::new(state) }) }
     }
 
@@ -186,7 +188,7 @@ impl ManualClock {
     /// assert!(sooner.is_woken() && !later.is_woken());
     /// ```
     pub fn advance(&self, duration: Duration) {
-        self.advance_by(duration, By::Test);
+        self.advance_to(self.end_of_advance(duration), By::Test);
     }
 
     /// Advances the clock to the next deadline, fires the timers due there, and returns the new time. Returns `None`
@@ -289,8 +291,14 @@ impl ManualClock {
         (self.tick() + clock::ticks_in(duration)).min(LAST)
     }
 
-    pub(super) fn advance_by(&self, duration: Duration, by: By) {
-        let target = self.after(duration);
+    /// Where an advance by `duration` ends. The caller makes it: advances of several threads add up.
+    pub(super) fn end_of_advance(&self, duration: Duration) -> Tick {
+        let mut state = self.state();
+        state.target = (state.target.max(state.now) + clock::ticks_in(duration)).min(LAST);
+        state.target
+    }
+
+    pub(super) fn advance_to(&self, target: Tick, by: By) {
         while self.move_to_next(target, by).is_some() {}
         self.move_to(target, by);
     }

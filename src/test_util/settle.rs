@@ -12,8 +12,7 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use crate::clock::instant::{self, FAR_FUTURE};
-use crate::clock::source::LAST;
-use crate::clock::{self, duration_of};
+use crate::clock::{self, source::LAST};
 use crate::test_util::by_tokio;
 use crate::test_util::hold::{Claim, Claimed};
 use crate::test_util::idle::Watch;
@@ -166,7 +165,11 @@ pub fn advance_and_settle(duration: Duration) -> impl Future<Output = ()> {
 pub(super) async fn move_by(duration: Duration, settle: Option<&Settle>) {
     let duration = duration.min(FAR_FUTURE);
     let clock = Watch::clock_here();
-    let target = clock.as_ref().map_or_else(|| clock::after(duration).min(LAST), |clock| clock.after(duration));
+    let target = match &clock {
+        Some(clock) if settle.is_none() => clock.end_of_advance(duration),
+        Some(clock) => clock.after(duration),
+        None => clock::after(duration).min(LAST),
+    };
     let _hold = clock.as_ref().map(ManualClock::hold);
     while match &clock {
         Some(clock) => clock.move_to_next(target, By::Test).is_some(),
@@ -178,7 +181,7 @@ pub(super) async fn move_by(duration: Duration, settle: Option<&Settle>) {
     }
     match &clock {
         Some(clock) => {
-            clock.advance(duration_of(target - clock.tick()));
+            clock.advance_to(target, By::Test);
             tokio::task::yield_now().await;
         }
         None => by_tokio::move_to(target).await,

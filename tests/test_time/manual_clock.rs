@@ -41,6 +41,49 @@ fn timers_fire_in_order_each_at_its_deadline() {
     assert!(fired.iter().all(|(_, deadline, now)| deadline == now), "the clock shows the deadline of each as it fires");
 }
 
+/// A bug that this crate had: two that moved a clock at the same time could move it by the longer duration only.
+#[test]
+fn advances_add_up_if_one_begins_during_another() {
+    let clock = ManualClock::new();
+    let begin = clock.now();
+    let mut nap = timer_on(&clock).sleep(ms(3));
+    let advancing = clock.clone();
+    assert!(poll_with(&mut nap, &on_wake(move || advancing.advance(ms(2)))).is_pending());
+    clock.advance(ms(10));
+    assert_eq!(clock.now() - begin, ms(12));
+}
+
+#[test]
+fn advances_of_several_threads_add_up() {
+    const EACH: u64 = 10_000;
+    let clock = ManualClock::new();
+    let start = clock.now();
+    thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| (0..EACH).for_each(|_| clock.advance(NANO)));
+        }
+    });
+    assert_eq!(clock.now() - start, Duration::from_nanos(3 * EACH));
+    let in_tasks = async {
+        let _hold = {
+            pause();
+            hairspring::test_util::hold()
+        };
+        let start = Instant::now();
+        let advance = || async {
+            for _ in 0..300 {
+                advance(ms(1)).await
+            }
+        };
+        let tasks: Vec<_> = (0..4).map(|_| tokio::spawn(advance())).collect();
+        for task in tasks {
+            task.await.unwrap();
+        }
+        assert_eq!(start.elapsed(), ms(1_200));
+    };
+    multi_thread(2).block_on(in_tasks);
+}
+
 #[test]
 fn a_timer_ends_with_its_clock_or_its_driver() {
     let clock = ManualClock::new();
