@@ -94,6 +94,12 @@
 //! - tokio does not report that a thread has left `block_on`. If it then computes for long without using a timer, the
 //!   clock of its former runtime stands still. If it uses timers of another runtime, it counts as gone.
 //!
+//! # Timers of other runtimes
+//!
+//! A timer reads the clock of the runtime in which you use it, unless it is on a [`ManualClock`], or was on a
+//! multi-thread runtime when that was paused. In a paused runtime, use only timers of that runtime or of a
+//! `ManualClock`: a sleep on the timer of a runtime whose clock runs may end there too early or too late.
+//!
 //! # Limits of tokio's clock
 //!
 //! The clock of a current-thread runtime is tokio's, which moves in whole milliseconds. This crate corrects that for

@@ -117,7 +117,8 @@ impl Timer {
         self.lease.name()
     }
 
-    /// Returns the time on this timer's clock. After the timer has ended, this may be the current runtime's time.
+    /// Returns the time on this timer's clock, as read where this is called. After the timer has ended, this may be the
+    /// current runtime's time.
     ///
     /// # Examples
     ///
