@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tokio::runtime::Handle;
+use tokio::runtime::{self, Handle};
 
 use crate::clock::source::LAST;
 use crate::test_util::hold::{Claim, Claimed};
@@ -45,7 +45,9 @@ impl ManualClock {
     #[track_caller]
     pub fn auto_advance(&self) -> Self {
         let watch = Watch::of(&Handle::current());
-        assert!(!self.state().auto_advances, "this clock already advances by itself");
+        // The thread of a runtime that has ended may not have noticed yet.
+        let before = self.state().auto_advances.and_then(Watch::find);
+        assert!(before.is_none(), "this clock already advances by itself");
         Watch::note_this_thread(Some(&watch));
         start(self, watch, Duration::ZERO);
         self.clone()
@@ -117,19 +119,22 @@ impl ManualClock {
 /// Advances `clock` whenever `watch` finds its runtime idle after a `grace` in which nothing ran.
 #[track_caller]
 pub(super) fn start(clock: &ManualClock, watch: Arc<Watch>, grace: Duration) {
-    WhenIdle { grace, ..WhenIdle::new(watch, Advance::new(clock)) }.start();
+    let advance = Advance::new(clock, &watch);
+    WhenIdle { grace, ..WhenIdle::new(watch, advance) }.start();
 }
 
 struct Advance {
     clock: WeakClock,
+    runtime: runtime::Id,
     /// What the last check decided.
     by: By,
 }
 
 impl Advance {
-    fn new(clock: &ManualClock) -> Advance {
-        clock.state().auto_advances = true;
-        Advance { clock: clock.downgrade(), by: By::IdleAfter(Moves::default(), 0) }
+    fn new(clock: &ManualClock, watch: &Watch) -> Advance {
+        let runtime = watch.runtime.id();
+        clock.state().auto_advances = Some(runtime);
+        Advance { clock: clock.downgrade(), runtime, by: By::IdleAfter(Moves::default(), 0) }
     }
 }
 
@@ -138,7 +143,7 @@ impl Action for Advance {
         let Some(clock) = self.clock.upgrade() else { return State::Over };
         let (auto_advances, moves) = {
             let state = clock.state();
-            (state.auto_advances, state.moves())
+            (state.auto_advances == Some(self.runtime), state.moves())
         };
         self.by = By::IdleAfter(moves.unwrap_or_default(), clock.claims().ended());
         match () {
@@ -162,7 +167,7 @@ impl Action for Advance {
 
 impl Drop for Advance {
     fn drop(&mut self) {
-        self.clock.upgrade().inspect(|clock| clock.state().auto_advances = false);
+        self.clock.upgrade().inspect(|clock| _ = clock.state().auto_advances.take_if(|on| *on == self.runtime));
     }
 }
 
@@ -180,7 +185,7 @@ mod tests {
 
     /// The report of an advancer of `clock`, on a runtime that `does` something, until nothing advances.
     fn report_on(clock: &ManualClock, grace: Duration, does: impl FnOnce(&Handle)) -> String {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let runtime = runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let (sender, reports) = mpsc::channel();
         let watch = Watch::of(runtime.handle());
         // Behind our own tasks.
@@ -188,10 +193,11 @@ mod tests {
         does(runtime.handle());
         let print = Box::new(move |text: &str| sender.send(text.to_owned()).unwrap());
         let before = clock.now();
-        let advancer = WhenIdle { grace, patience: SOON, print, ..WhenIdle::new(watch, Advance::new(clock)) }.start();
+        let advance = Advance::new(clock, &watch);
+        let advancer = WhenIdle { grace, patience: SOON, print, ..WhenIdle::new(watch, advance) }.start();
         let report = reports.recv().unwrap();
         thread::sleep(2 * SOON);
-        clock.state().auto_advances = false;
+        clock.state().auto_advances = None;
         advancer.join().unwrap();
         assert!(reports.try_recv().is_err(), "it reports once");
         assert_eq!(clock.now(), before);
@@ -222,9 +228,9 @@ mod tests {
     /// still run when that was over.
     #[test]
     fn a_clock_does_not_move_if_a_hold_or_a_move_ended_during_the_check() {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+        let runtime = runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
         let ((clock, (timer, _sleep)), watch) = (clock_of_a_sleep(), Watch::of(runtime.handle()));
-        let (mut advance, mut sooner) = (Advance::new(&clock), timer.sleep(Duration::from_secs(1)));
+        let (mut advance, mut sooner) = (Advance::new(&clock, &watch), timer.sleep(Duration::from_secs(1)));
         assert!(Pin::new(&mut sooner).poll(&mut Context::from_waker(Waker::noop())).is_pending());
         let during: [fn(&ManualClock); 2] = [|clock| drop(clock.hold()), |clock| clock.advance(Duration::from_secs(1))];
         for during in during {

@@ -10,6 +10,8 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
+use tokio::runtime;
+
 use crate::clock::Instant;
 use crate::clock::{
     self,
@@ -71,8 +73,8 @@ pub(super) struct State {
     /// Where the last advance by a duration ends.
     target: Tick,
     timers: Vec<TimerHold>,
-    /// Whether a thread advances it when a runtime is idle.
-    pub(super) auto_advances: bool,
+    /// The runtime with which it advances by itself.
+    pub(super) auto_advances: Option<runtime::Id>,
     /// How often its rate was set.
     pub(super) rate: u64,
     moves: Moves,
@@ -147,7 +149,7 @@ impl ManualClock {
     pub(super) fn with(claims: Arc<Claims>) -> Self {
         one_is_held();
         let (now, target, timers) = (clock::now(), Tick::ZERO, Vec::new());
-        let state = State { now, target, timers, auto_advances: false, rate: 0, moves: Moves::default() };
+        let state = State { now, target, timers, auto_advances: None, rate: 0, moves: Moves::default() };
         ManualClock { inner: Arc::new(Inner { claims, state: Mutex::new(state) }) }
     }
 
@@ -320,7 +322,7 @@ impl ManualClock {
     /// Hands over all timers to a clock that shows the same time, and stops auto-advance.
     pub(crate) fn release(&self) -> (Tick, Vec<TimerHold>) {
         let mut state = self.state();
-        state.auto_advances = false;
+        state.auto_advances = None;
         (state.now, std::mem::take(&mut state.timers))
     }
 
