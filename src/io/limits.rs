@@ -96,8 +96,9 @@ impl Limits {
 
     /// Call this before each operation.
     #[inline]
-    pub(super) fn check_deadline(&self) -> io::Result<()> {
+    pub(super) fn check_deadline(&mut self, side: Side) -> io::Result<()> {
         if self.deadline.is_some() && self.directions[Side::Read as usize].sleep.has_come(self.last.0) {
+            self.operation_ended(side, false);
             return Err(self.exceeded(Limit::Deadline).into());
         }
         Ok(())

@@ -403,7 +403,7 @@ impl<S> TimeoutStream<S> {
 impl<S: AsyncRead> AsyncRead for TimeoutStream<S> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = self.project();
-        this.limits.check_deadline()?;
+        this.limits.check_deadline(Side::Read)?;
         let before = buf.filled().len();
         let polled = this.stream.poll_read(cx, buf);
         this.limits.after_poll(Side::Read, cx, polled, |()| buf.filled().len() > before)
@@ -413,7 +413,7 @@ impl<S: AsyncRead> AsyncRead for TimeoutStream<S> {
 impl<S: AsyncBufRead> AsyncBufRead for TimeoutStream<S> {
     fn poll_fill_buf(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<&[u8]>> {
         let this = self.project();
-        this.limits.check_deadline()?;
+        this.limits.check_deadline(Side::Read)?;
         let polled = this.stream.poll_fill_buf(cx);
         this.limits.after_poll(Side::Read, cx, polled, |filled| !filled.is_empty())
     }
@@ -426,7 +426,7 @@ impl<S: AsyncBufRead> AsyncBufRead for TimeoutStream<S> {
 impl<S: AsyncWrite> AsyncWrite for TimeoutStream<S> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.project();
-        this.limits.check_deadline()?;
+        this.limits.check_deadline(Side::Write)?;
         let polled = this.stream.poll_write(cx, buf);
         this.limits.after_poll(Side::Write, cx, polled, |&written| written > 0)
     }
@@ -437,7 +437,7 @@ impl<S: AsyncWrite> AsyncWrite for TimeoutStream<S> {
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let this = self.project();
-        this.limits.check_deadline()?;
+        this.limits.check_deadline(Side::Write)?;
         let polled = this.stream.poll_write_vectored(cx, bufs);
         this.limits.after_poll(Side::Write, cx, polled, |&written| written > 0)
     }
@@ -448,7 +448,7 @@ impl<S: AsyncWrite> AsyncWrite for TimeoutStream<S> {
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.project();
-        this.limits.check_deadline()?;
+        this.limits.check_deadline(Side::Write)?;
         let polled = this.stream.poll_flush(cx);
         this.limits.after_poll(Side::Write, cx, polled, |()| false)
     }

@@ -268,6 +268,29 @@ async fn no_traffic_postpones_the_deadline() {
     flood.shutdown().await.expect("this shutdown does not wait");
 }
 
+/// A bug that this crate had: an operation that failed after the deadline still counted as waiting.
+#[tokio::test(start_paused = true)]
+async fn an_operation_ends_when_the_deadline_fails_it() {
+    let mut stream =
+        TimeoutStream::new(Fake::default()).with_read_timeout(ms(30)).with_deadline(Instant::now() + ms(20));
+    let (woken, waker) = Wakes::new();
+    assert!(poll_read(&mut stream, &waker).is_pending());
+    assert!(poll_with(&mut pin!(stream.write_u8(1)), &waker).is_pending());
+    sleep(ms(20)).await;
+    assert_eq!(exceeded(stream.read_u8().await).0, Limit::Deadline);
+    assert_eq!(exceeded(stream.write_u8(1).await).0, Limit::Deadline);
+    drop(waker);
+    assert_eq!(Arc::strong_count(&woken), 1, "nothing keeps the waker");
+
+    stream.set_deadline(None);
+    let start = Instant::now();
+    assert_eq!(exceeded_at(start, stream.read_u8().await), (Limit::Read, ms(30), ms(30)), "the full time again");
+    stream.set_read_timeout(None);
+    stream.set_idle_timeout(Some(ms(40)));
+    let start = Instant::now();
+    assert_eq!(exceeded_at(start, stream.read_u8().await), (Limit::Idle, ms(40), ms(40)), "no write is in progress");
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_error_names_the_deadline_or_the_first_limit() {
     for (last, expected) in [(None, (Limit::Idle, ms(20))), (Some(ms(25)), (Limit::Deadline, ms(25)))] {
