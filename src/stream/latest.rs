@@ -8,8 +8,8 @@ use futures_core::Stream;
 use pin_project::pin_project;
 use tokio::task::coop;
 
-use super::AT_ONCE;
 use super::fuse::{Fuse, inner_stream};
+use super::{AT_ONCE, poll_after_stream};
 use crate::clock;
 use crate::future::{LazySleep, Sleep};
 use crate::timer::Timer;
@@ -46,6 +46,7 @@ impl<S: Stream, T> Latest<S, T> {
         mut hold: impl FnMut(Tick) -> Option<Tick>,
     ) -> Poll<Option<T>> {
         let mut this = self.project();
+        let had_budget = coop::has_budget_remaining();
         let mut taken = 0;
         while taken < AT_ONCE {
             match this.stream.as_mut().poll_next(cx) {
@@ -78,7 +79,7 @@ impl<S: Stream, T> Latest<S, T> {
             }
             return Poll::Pending;
         }
-        ready!(coop::poll_proceed(cx)).made_progress();
+        ready!(poll_after_stream(cx, had_budget, coop::poll_proceed)).made_progress();
         Poll::Ready(this.last.take())
     }
 

@@ -9,6 +9,7 @@ use pin_project::pin_project;
 use tokio::task::coop;
 
 use super::fuse::{Fuse, inner_stream};
+use super::poll_after_stream;
 use crate::clock;
 use crate::future::{Interval, LazySleep, Sleep};
 use crate::timer::Timer;
@@ -80,6 +81,7 @@ impl<S: Stream> Stream for Timeout<S> {
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = self.project();
+        let had_budget = coop::has_budget_remaining();
         if let Poll::Ready(item) = this.stream.poll_next(cx) {
             *this.is_limited = item.is_some();
             if *this.is_limited {
@@ -93,7 +95,7 @@ impl<S: Stream> Stream for Timeout<S> {
             return Poll::Pending;
         }
         ready!(this.limit.poll_or_panic(cx));
-        ready!(coop::poll_proceed(cx)).made_progress();
+        ready!(poll_after_stream(cx, had_budget, coop::poll_proceed)).made_progress();
         *this.is_limited = false;
         Poll::Ready(Some(Err(Elapsed::new())))
     }
@@ -151,6 +153,7 @@ impl<S: Stream> Stream for TimeoutRepeating<S> {
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = self.project();
+        let had_budget = coop::has_budget_remaining();
         if let Poll::Ready(item) = this.stream.poll_next(cx) {
             match (&item, this.interval.as_mut()) {
                 (Some(_), Some(interval)) => interval.reset(),
@@ -159,7 +162,7 @@ impl<S: Stream> Stream for TimeoutRepeating<S> {
             return Poll::Ready(item.map(Ok));
         }
         if let Some(interval) = this.interval {
-            ready!(interval.poll_tick(cx));
+            ready!(poll_after_stream(cx, had_budget, |cx| interval.poll_tick(cx)));
         }
         Poll::Ready(Some(Err(Elapsed::new())))
     }

@@ -119,6 +119,31 @@ async fn limits_hold_while_items_are_always_ready() {
     assert_eq!(together.next().await.map(|chunk| chunk.len()), Some(1_000), "all items that were ready in time");
 }
 
+/// A bug that this crate had: a stream that spent the task's budget in each poll, as a busy channel does, never met a limit.
+#[tokio::test(start_paused = true)]
+async fn limits_hold_while_the_stream_spends_the_tasks_budget() {
+    /// Items of a busy channel. Each takes a millisecond.
+    fn busy_channel() -> impl Stream<Item = usize> + Unpin {
+        let (sender, items) = channel();
+        (0..10_000).for_each(|item| sender.send(item).unwrap());
+        items.inspect(|_| assert!(advance(ms(1)).now_or_never().is_none()))
+    }
+    async fn is_met_on_time<T>(name: &str, mut limited: impl Stream<Item = T> + Unpin) {
+        let start = Instant::now();
+        assert!(limited.next().await.is_some());
+        let elapsed = start.elapsed().as_millis();
+        assert!((1_000..=1_256).contains(&elapsed), "{name}: {elapsed}");
+    }
+
+    is_met_on_time("debounce", busy_channel().debounce(HOUR).max_wait(ms(1_000))).await;
+    is_met_on_time("throttle_latest", busy_channel().throttle_latest(ms(1_000)).skip(1)).await;
+    is_met_on_time("chunks_timeout", busy_channel().chunks_timeout(usize::MAX, ms(1_000))).await;
+    let none = || busy_channel().filter(|_| std::future::ready(false));
+    is_met_on_time("timeout", none().timeout(ms(1_000))).await;
+    let ticks = interval_at(Instant::now() + ms(1_000), ms(1_000));
+    is_met_on_time("timeout_repeating", none().timeout_repeating(ticks)).await;
+}
+
 /// A bug that this crate had: `chunks_timeout` over a stream that is always ready never yielded and never timed out.
 #[test]
 fn items_that_are_always_ready_let_other_tasks_run() {
