@@ -1,5 +1,6 @@
 //! [`Debounce`] yields the last item before each silence, and [`ThrottleLatest`] the latest of each period.
 
+use std::mem;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -21,18 +22,21 @@ use crate::wheel::Tick;
 pub(super) struct Latest<S, T> {
     #[pin]
     pub(super) stream: Fuse<S>,
-    limit: LazySleep,
+    pub(super) limit: LazySleep,
     /// How long the stream has to be silent before the item is yielded, or `Duration::MAX`.
     quiet: Duration,
     /// The tick until which the item in `last` may be held back.
     until: Tick,
     /// What was not yet yielded.
     pub(super) last: Option<T>,
+    /// Whether items were taken since the limit was set. It stays if the stream then panics.
+    has_taken: bool,
 }
 
 impl<S: Stream, T> Latest<S, T> {
     pub(super) fn new(stream: S, limit: Sleep, quiet: Duration) -> Self {
-        Latest { stream: Fuse::new(stream), limit: LazySleep::new(limit), quiet, until: Tick::MAX, last: None }
+        let (stream, limit) = (Fuse::new(stream), LazySleep::new(limit));
+        Latest { stream, limit, quiet, until: Tick::MAX, last: None, has_taken: false }
     }
 
     /// Takes the ready items, and returns what is held back if that may wait no longer. `add` adds an item to what is
@@ -52,6 +56,7 @@ impl<S: Stream, T> Latest<S, T> {
             match this.stream.as_mut().poll_next(cx) {
                 Poll::Ready(Some(item)) => {
                     let until = if this.last.is_none() { hold(this.limit.now()) } else { Some(*this.until) };
+                    *this.has_taken = true;
                     let is_full = add(this.last, item);
                     let Some(until) = until.filter(|_| !is_full) else {
                         this.limit.end_at(Tick::MAX);
@@ -68,7 +73,7 @@ impl<S: Stream, T> Latest<S, T> {
                 Poll::Ready(None) | Poll::Pending => break,
             }
         }
-        if taken > 0 {
+        if mem::take(this.has_taken) {
             this.limit.end_at(clock::later(this.limit.now(), *this.quiet).min(*this.until));
         }
         // While items are ready, the sleep is not registered. With a resolution, its timer may end it later than this.

@@ -1,11 +1,13 @@
 //! `StreamExt` and its streams.
 
+use std::fmt::Debug;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::task::{Context, Poll};
 
 use crate::common::{HOUR, ms, must_end_on, panic_message, poll};
+use futures::stream::BoxStream;
 use futures::{FutureExt as _, Stream, StreamExt as _, stream};
 use hairspring::stream::IntervalStream;
 use hairspring::{Duration, Instant, StreamExt, Timer, interval, interval_at, wall};
@@ -142,6 +144,29 @@ async fn limits_hold_while_the_stream_spends_the_tasks_budget() {
     is_met_on_time("timeout", none().timeout(ms(1_000))).await;
     let ticks = interval_at(Instant::now() + ms(1_000), ms(1_000));
     is_met_on_time("timeout_repeating", none().timeout_repeating(ticks)).await;
+}
+
+/// A bug that this crate had: items that came before a panic were held for ever, or yielded too early.
+#[tokio::test(start_paused = true)]
+async fn limits_hold_after_the_inner_stream_panicked() {
+    async fn is_held<S: Stream<Item: PartialEq + Debug> + Unpin>(
+        limited: impl FnOnce(BoxStream<'static, u8>) -> S,
+        [first, last]: [S::Item; 2],
+    ) {
+        let (sender, items) = channel();
+        let mut limited = limited(items.inspect(|&item| assert_ne!(item, 0, "the inner stream panics")).boxed());
+        sender.send(1).unwrap();
+        assert_eq!(limited.next().await, Some(first));
+        let start = Instant::now();
+        sender.send(2).unwrap();
+        sender.send(0).unwrap();
+        panic_message(|| poll(&mut limited.next()));
+        assert_eq!(limited.next().await, Some(last));
+        assert_eq!(start.elapsed(), ms(100));
+    }
+    is_held(|items| items.chunks_timeout(2, ms(100)), [vec![1], vec![2]]).await;
+    is_held(|items| items.debounce(ms(100)), [1, 2]).await;
+    is_held(|items| items.throttle_latest(ms(100)), [1, 2]).await;
 }
 
 /// A bug that this crate had: `chunks_timeout` over a stream that is always ready never yielded and never timed out.
