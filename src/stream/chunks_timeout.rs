@@ -12,6 +12,7 @@ use super::latest::Latest;
 use crate::clock;
 use crate::future::Sleep;
 use crate::timer::Timer;
+use crate::wheel::Tick;
 
 /// The maximum number of items to reserve room for.
 const MAX_PREALLOCATED: usize = 1024;
@@ -94,7 +95,9 @@ impl<S: Stream> ChunksTimeout<S> {
     /// ```
     #[must_use]
     pub fn into_remainder(self: Pin<&mut Self>) -> Vec<S::Item> {
-        self.project().batch.project().last.take().unwrap_or_default()
+        let batch = self.project().batch.project();
+        batch.limit.end_at(Tick::MAX);
+        batch.last.take().unwrap_or_default()
     }
 }
 

@@ -458,4 +458,9 @@ async fn a_limit_that_no_longer_counts_leaves_no_timer() {
     sender.send(2).unwrap();
     assert_ready_eq!(poll(&mut batches.next()), Some(vec![1, 2]));
     assert_eq!(pending().len(), 0, "the batch is full");
+
+    let mut batches = task::spawn(stream::iter([1]).chain(stream::pending()).chunks_timeout(2, HOUR));
+    assert_pending!(batches.poll_next());
+    assert_eq!(batches.enter(|_, batches| batches.into_remainder()), [1]);
+    assert_eq!(pending().len(), 0, "the batch was taken");
 }
