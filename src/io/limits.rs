@@ -11,6 +11,8 @@ use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 use std::{error, fmt, io};
 
+use tokio::task::coop;
+
 use crate::clock::{self, Instant};
 use crate::future::{LazySleep, sleep_on};
 use crate::timer::Timer;
@@ -27,6 +29,8 @@ pub(super) struct Limits {
     pub(super) deadline: Option<Instant>,
     /// The tick of the deadline, `Tick::MAX` for none, and how far ahead it was when it was set.
     last: (Tick, Duration),
+    /// Whether the task had budget before the inner stream was polled.
+    had_budget: bool,
 }
 
 struct Direction {
@@ -55,6 +59,7 @@ impl Limits {
             last_activity: Tick::ZERO,
             deadline: None,
             last: (Tick::MAX, Duration::ZERO),
+            had_budget: true,
         }
     }
 
@@ -96,7 +101,14 @@ impl Limits {
 
     /// Call this before each operation.
     #[inline]
+    pub(super) fn note_budget(&mut self) {
+        self.had_budget = coop::has_budget_remaining();
+    }
+
+    /// Call this before each operation except a shutdown.
+    #[inline]
     pub(super) fn check_deadline(&mut self, side: Side) -> io::Result<()> {
+        self.note_budget();
         if self.deadline.is_some() && self.directions[Side::Read as usize].sleep.has_come(self.last.0) {
             self.operation_ended(side, false);
             return Err(self.exceeded(Limit::Deadline).into());
@@ -142,6 +154,10 @@ impl Limits {
     /// An operation has to wait. Returns the error of a limit that has passed, or wakes the task when one does.
     #[inline(never)]
     fn poll_waiting(&mut self, side: Side, cx: &mut Context<'_>) -> Poll<io::Error> {
+        if !self.had_budget {
+            // Perhaps it only has to wait for that.
+            ready!(coop::poll_proceed(cx)).made_progress();
+        }
         let direction = self.direction(side);
         direction.waker.get_or_insert_with(|| cx.waker().clone()).clone_from(cx.waker());
         if direction.waits_since.is_none() {

@@ -456,6 +456,7 @@ impl<S: AsyncWrite> AsyncWrite for TimeoutStream<S> {
     // Also after the deadline: a connection can always be closed.
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.project();
+        this.limits.note_budget();
         let polled = this.stream.poll_shutdown(cx);
         this.limits.after_poll(Side::Write, cx, polled, |()| false)
     }

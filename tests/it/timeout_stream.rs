@@ -13,6 +13,7 @@ use hairspring::{Duration, Instant, Timer, sleep};
 use tokio::io::{
     AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader, DuplexStream, ReadBuf, duplex,
 };
+use tokio::task::coop;
 
 /// The limit and its length, as the error names them.
 #[track_caller]
@@ -56,6 +57,8 @@ enum Answer {
     Done(usize),
     Fails(ErrorKind),
     Panics,
+    /// As `Waits`, but the task has no budget left.
+    SpendsTheBudget,
 }
 
 impl Answer {
@@ -65,7 +68,17 @@ impl Answer {
             Answer::Done(count) => Poll::Ready(Ok(count)),
             Answer::Fails(kind) => Poll::Ready(Err(kind.into())),
             Answer::Panics => panic!("the inner stream panics"),
+            Answer::SpendsTheBudget => {
+                spend_the_budget();
+                Poll::Pending
+            }
         }
+    }
+}
+
+fn spend_the_budget() {
+    while coop::has_budget_remaining() {
+        assert!(poll(&mut pin!(coop::consume_budget())).is_ready());
     }
 }
 
@@ -427,6 +440,27 @@ async fn limits_hold_after_the_inner_stream_panicked() {
     stream.get_mut().read = Answer::Waits;
     assert_eq!(exceeded_at(start, stream.read_u8().await), (Limit::Read, ms(30), ms(30)));
     assert_eq!(Timer::current().metrics().pending(), 0);
+}
+
+/// A bug that this crate had: a read failed although bytes were there, if its task had spent its budget on other work.
+#[tokio::test(start_paused = true)]
+async fn no_limit_fails_an_operation_that_has_no_budget() {
+    let (connection, mut peer) = connection();
+    let mut connection = connection.with_read_timeout(ms(30)).with_idle_timeout(ms(20));
+    assert!(poll_read(&mut connection, Waker::noop()).is_pending());
+    peer.write_u8(7).await.unwrap();
+    tokio::time::advance(HOUR).await;
+    spend_the_budget();
+    assert_eq!(connection.read_u8().await.unwrap(), 7);
+
+    let start = Instant::now();
+    spend_the_budget();
+    assert_eq!(exceeded_at(start, connection.read_u8().await), (Limit::Idle, ms(20), ms(20)));
+
+    let mut wasteful = TimeoutStream::new(Fake::default()).with_read_timeout(ms(30));
+    wasteful.get_mut().read = Answer::SpendsTheBudget;
+    let start = Instant::now();
+    assert_eq!(exceeded_at(start, wasteful.read_u8().await), (Limit::Read, ms(30), ms(30)));
 }
 
 #[tokio::test]
