@@ -169,7 +169,8 @@ impl<S: Stream> Debounce<S> {
     }
 
     /// Limits how long items are held back: when `longest` has passed since the first of them, the last is yielded,
-    /// even if the stream is never silent. lodash calls this `maxWait`.
+    /// even if the stream is never silent. For an item that is held back now, the time counts from this call. lodash
+    /// calls this `maxWait`.
     ///
     /// The time is checked when no item is ready, and after every 128 ready items. With zero, the stream yields the
     /// last item at each of these checks.
@@ -189,8 +190,12 @@ impl<S: Stream> Debounce<S> {
     /// # }
     /// ```
     #[doc(alias = "maxWait")]
-    pub fn max_wait(self, longest: Duration) -> Self {
-        Debounce { longest, ..self }
+    pub fn max_wait(mut self, longest: Duration) -> Self {
+        self.longest = longest;
+        let Latest { until, limit, .. } = &mut self.latest;
+        *until = clock::later(limit.now(), longest);
+        limit.end_at(limit.end().min(*until));
+        self
     }
 }
 

@@ -369,6 +369,18 @@ async fn a_limit_that_has_begun_counts_again_on_a_chosen_timer() {
     assert!(poll(&mut silent.next()).is_pending(), "one error for each silence");
 }
 
+/// A bug that this crate had: an item that was held back was not limited by a longest wait that was set then.
+#[tokio::test(start_paused = true)]
+async fn a_longest_wait_limits_the_item_that_is_held_back() {
+    let start = Instant::now();
+    let mut changes = interval(ms(100)).take(50).debounce(ms(300));
+    assert_pending!(poll(&mut changes.next()));
+    let mut saves = changes.max_wait(ms(1_000));
+    assert_eq!(saves.next().await, Some(start + ms(1_000)));
+    let mut saves = saves.max_wait(ms(500));
+    assert_eq!(saves.next().await, Some(start + ms(1_600)), "held back since 1,100 ms");
+}
+
 #[test]
 fn the_inner_stream_is_within_reach_after_its_end() {
     macro_rules! reaches {
