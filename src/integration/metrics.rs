@@ -126,12 +126,12 @@ impl Timer {
         let mut before = Box::new(Lateness::default());
         Reporter::new(name.into(), move |name| {
             let _held = &hold;
-            // Asked first, so the last report is complete.
-            let is_over = !timer.serves();
+            // Asked first, so the last report is complete. While a timer ends, some still wait.
+            let has_ended = !timer.serves();
             let now = Metrics::of(timer);
             publish_timer(name, &now, &before);
             *before = now.lateness().clone();
-            is_over
+            has_ended && now.pending() == 0
         })
     }
 }

@@ -1,12 +1,14 @@
 //! The metrics that timers, maps and queues report to a recorder of the `metrics` crate.
 
 use std::collections::HashMap;
-use std::sync::Arc;
-use std::task::Poll;
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use crate::common::{HOUR, ms, panic_message, pass, paused, poll, polled, settle};
-use futures::StreamExt;
+use crate::common::{HOUR, ms, panic_message, pass, paused, poll, poll_with, polled, settle};
+use futures::future::{BoxFuture, Fuse, FusedFuture};
+use futures::{FutureExt, StreamExt};
 use hairspring::test_util::ManualClock;
 use hairspring::timer::Reporter;
 use hairspring::{DeadlineMap, DelayQueue, Timer, advance};
@@ -96,6 +98,36 @@ fn a_timer_reports_its_counts_under_its_name() {
             named.reporter(name).publish();
             assert!(reported(recorder, name).contains_key("hairspring_timers_registered_total"), "{name}");
         }
+    });
+}
+
+/// A bug that this crate had: a report while a timer ended, which wakes its tasks, was the last.
+#[test]
+fn the_last_report_of_a_timer_follows_its_end() {
+    struct Reports(Mutex<Fuse<BoxFuture<'static, ()>>>);
+    impl Reports {
+        fn poll(&self, cx: &mut Context<'_>) -> Poll<()> {
+            let mut reports = self.0.lock().unwrap();
+            if reports.is_terminated() { Poll::Ready(()) } else { reports.poll_unpin(cx) }
+        }
+    }
+    impl Wake for Reports {
+        fn wake(self: Arc<Self>) {
+            let _ = Reports::poll(&self, &mut Context::from_waker(Waker::noop()));
+        }
+    }
+
+    recorded_on_paused(async |recorder| {
+        let timer = Timer::builder().build().unwrap();
+        let reports = Arc::new(Reports(Mutex::new(timer.reporter("ends").run(ms(1)).boxed().fuse())));
+        let waker = Waker::from(reports.clone());
+        let mut sleeps: Vec<_> = (0..200).map(|_| timer.try_sleep(HOUR)).collect();
+        assert!(sleeps.iter_mut().all(|sleep| poll_with(sleep, &waker).is_pending()));
+        assert_eq!(timer.shutdown(), 200);
+        poll_fn(|cx| reports.poll(cx)).await;
+        let last = reported(recorder, "ends");
+        let (cancelled, pending) = ("hairspring_timers_cancelled_total", "hairspring_timers_pending");
+        assert_eq!((count(&last, cancelled), gauge(&last, pending)), (200, 0.0));
     });
 }
 
