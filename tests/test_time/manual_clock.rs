@@ -71,7 +71,7 @@ fn advances_of_several_threads_add_up() {
         let start = Instant::now();
         let advance = || async {
             for _ in 0..300 {
-                advance(ms(1)).await
+                advance(ms(1)).await;
             }
         };
         let tasks: Vec<_> = (0..4).map(|_| tokio::spawn(advance())).collect();
