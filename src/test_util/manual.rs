@@ -36,7 +36,8 @@ use crate::wheel::{Tick, Wheel};
 /// idle, and [`rate`](ManualClock::rate) makes it run fast or slow. To test nodes whose clocks disagree, give each a
 /// clock.
 ///
-/// Clones are handles to the same clock. Dropping the last handle shuts down the clock's timers.
+/// Clones are handles to the same clock. Dropping the last handle shuts down the clock's timers: at once, or if the clock
+/// is just moving by itself, after that step.
 ///
 /// # Examples
 ///
