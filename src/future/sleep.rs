@@ -222,7 +222,7 @@ impl Sleep {
     /// The same sleep on another timer, until `deadline`.
     pub(crate) fn moved_to(&self, timer: &Timer, deadline: Tick) -> Sleep {
         let mut moved = super::sleep_on(Some(timer), deadline).made_at(self.made).of(self.flags.kind());
-        moved.flags.0 |= self.flags.0 & Flags::BEGUN;
+        moved.flags.0 |= self.flags.0 & (Flags::BEGUN | Flags::DONE);
         moved
     }
 

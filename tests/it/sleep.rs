@@ -71,6 +71,16 @@ fn an_orphaned_sleep_has_elapsed_after_its_deadline() {
     });
 }
 
+/// A bug that this crate had: it waited for the other timer's resolution.
+#[tokio::test]
+async fn a_completed_sleep_stays_completed_on_a_timer_chosen_later() {
+    let coarse = Timer::builder().resolution(Duration::from_secs(1)).build().unwrap();
+    let mut done = sleep(ms(1));
+    (&mut done).await;
+    let mut moved = done.with_timer(&coarse);
+    assert!(moved.is_elapsed() && poll(&mut moved).is_ready());
+}
+
 /// How many consecutive polls are ready before the task's budget is spent.
 async fn ready_until_spent(mut is_ready: impl FnMut(&mut Context<'_>) -> bool) -> usize {
     tokio::task::yield_now().await;
