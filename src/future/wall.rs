@@ -94,8 +94,9 @@ use crate::util::error::Error;
 
 /// Returns the time of day: [`SystemTime::now`], unless a test has changed it.
 ///
-/// If a test has paused the clock of the current runtime, or its timer is on a `ManualClock`, the wall clock starts
-/// from the true time and then moves only with that clock. `test_util::set_wall` and `suspend` shift it on any runtime.
+/// If a test has paused the clock of the current runtime, the wall clock starts from the true time and then moves only
+/// with that clock. The result does not follow the `ManualClock` of a timer, even if that timer is
+/// [installed](crate::timer::Builder::install). `test_util::set_wall` and `suspend` shift it on any runtime.
 ///
 /// # Examples
 ///
