@@ -11,8 +11,8 @@
 //! now; nothing else proves it.
 //!
 //! A runtime that is entered or blocked on inside a task goes unnoticed: a sleep may be registered with the timer of
-//! either runtime. It fires on time, because helper threads turn for a runtime that nobody drives. Only the clocks may
-//! differ; once any clock is held, remembered answers are not used.
+//! either runtime. It fires on time, because helper threads turn for a runtime that nobody drives, unless its alarm is
+//! `Tokio`. Only the clocks may differ; once any clock is held, remembered answers are not used.
 //
 // Invariants
 // 1. A runtime has one timer at a time, which is found by the runtime's id until its driver is dropped.

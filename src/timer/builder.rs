@@ -299,8 +299,9 @@ impl Builder {
     /// The timer lives as long as the runtime, unless it is [shut down](Timer::shutdown) or replaced by another
     /// `install`. A replaced timer ends as soon as no handle is left and nothing waits on it.
     ///
-    /// If a task of a multi-thread runtime blocks on another runtime, sleeps there may still use the timer of the task's
-    /// own runtime. Inside, call [`Timer::sleep`] and [`Timer::timeout`] instead.
+    /// If a task blocks on another runtime, or moves to one with its `LocalSet`, its sleeps may use the timer of either
+    /// runtime. With [`Alarm::Tokio`] they then wait until that runtime is driven. Call [`Timer::sleep`] and
+    /// [`Timer::timeout`] there instead.
     ///
     /// # Errors
     ///
