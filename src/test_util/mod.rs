@@ -93,6 +93,8 @@
 //!   has run for 2 ms.
 //! - tokio does not report that a thread has left `block_on`. If it then computes for long without using a timer, the
 //!   clock of its former runtime stands still. If it uses timers of another runtime, it counts as gone.
+//! - tokio does not show that a thread is in `block_on` if its future is wrapped in
+//!   [`unconstrained`](tokio::task::coop::unconstrained). The clock then moves even while that thread computes.
 //!
 //! # Timers of other runtimes
 //!
