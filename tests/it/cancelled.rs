@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use crate::common::{HOUR, current_thread, ms, must_end, must_end_on, paused, poll, polled};
 use futures::StreamExt;
+use futures::future::join_all;
 use hairspring::timer::Alarm;
-use hairspring::{DeadlineMap, Instant, Timer, interval_at, sleep, timeout};
+use hairspring::{DeadlineMap, Instant, Timer, interval_at, sleep, sleep_until, timeout};
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use tokio::task::yield_now;
@@ -147,6 +148,29 @@ fn a_dropped_sleep_or_interval_moves_no_clock() {
             assert!(task.await.unwrap_err().is_cancelled());
         }
     });
+}
+
+/// A bug that this crate had: the clock stopped where the first of many was due, if the timer knew only in which slot of
+/// its wheel the others were.
+#[test]
+fn the_first_of_a_burst_moves_no_clock_once_it_is_gone() {
+    let bursts = async |has_first: bool| {
+        for round in 0..40 {
+            let start = Instant::now();
+            let burst = (0..60).map(|n| sleep_until(start + ms(40 + n * 7 % 5)));
+            let mut burst: Vec<_> = burst.map(polled).collect();
+            let mut first = has_first.then(|| polled(sleep_until(start + ms(30))));
+            drop(burst.pop());
+            seen(true).await;
+            match &mut first {
+                Some(first) if round % 2 == 0 => first.reset_at(start + ms(41)),
+                _ => drop(first),
+            }
+            seen(true).await;
+            join_all(burst).await;
+        }
+    };
+    must_end(move || assert_eq!(stops_after(async || bursts(true).await), stops_after(async || bursts(false).await)));
 }
 
 #[test]

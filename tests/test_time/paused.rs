@@ -327,3 +327,31 @@ fn misuse_panics_with_the_callers_line() {
     assert_eq!(panicked(resume).0, outside);
     assert_eq!(panicked(pause).0, outside);
 }
+
+/// A bug that this crate had: the clock passed such a sleep, if the timer knew only in which slot of its wheel the burst
+/// was.
+#[test]
+fn a_sleep_just_before_a_burst_is_exact() {
+    on_each(&EACH, || async {
+        for round in 0..40 {
+            let start = Instant::now();
+            let burst = (0..60).map(|n| sleep_until(start + ms(40) + n * 7_919 % 1_000 * MICRO));
+            let mut burst: Vec<_> = burst.map(polled).collect();
+            // Now the timer looks for the first of the others.
+            drop(burst.pop());
+            let mut moved = burst.pop().unwrap();
+            for _ in 0..4 {
+                tokio::task::yield_now().await;
+            }
+            if round % 2 == 0 {
+                moved = sleep_until(start + ms(30));
+            } else {
+                moved.reset_at(start + ms(30));
+            }
+            moved.await;
+            assert_eq!(start.elapsed(), ms(30), "round {round}");
+            drop(burst);
+            sleep(ms(1) + MICRO).await;
+        }
+    });
+}

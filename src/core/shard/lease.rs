@@ -162,8 +162,9 @@ impl ShardLease {
     #[inline]
     pub(crate) fn remove(self, key: Key) {
         let mut state = self.shard.lock();
+        let noticed = self.shard.noticed(&state, key);
         let waker = self.shard.take_out(&mut state, key);
-        self.shard.unlock_later(state);
+        self.shard.unlock_later(state, noticed);
         drop(waker);
     }
 
@@ -173,18 +174,19 @@ impl ShardLease {
         let shard = self.shard;
         let deadline = shard.expiry(deadline);
         let mut state = shard.lock();
+        let noticed = shard.noticed(&state, key);
         if shard.is_past(&state, deadline) {
             let waker = shard.take_out(&mut state, key);
-            shard.unlock_later(state);
+            shard.unlock_later(state, noticed);
             // A panic would leave the sleep with a stale key.
             catch_panic(|| waker.into_iter().for_each(Waker::wake));
             return false;
         }
         let waits = state.wheel.reset(key, deadline);
-        if waits && deadline < shard.next() {
+        if waits && (deadline < shard.next() || noticed.is_some_and(|before| deadline < before)) {
             shard.publish_earlier(state, deadline);
         } else {
-            shard.unlock_later(state);
+            shard.unlock_later(state, noticed);
         }
         waits
     }

@@ -140,32 +140,38 @@ impl Shard {
         Some(waker)
     }
 
-    /// Publishes `deadline` if it is the earliest here, unlocks, then passes it on to the driver.
+    /// Publishes `deadline` if it is the earliest here, unlocks, then passes it on to the driver, which may wait for a
+    /// later one.
     #[inline]
     fn publish_earlier(&self, state: MutexGuard<'_, ShardState>, deadline: Tick) {
-        let is_earliest = self.next.registered(deadline);
+        // The driver of a paused clock waits for the first deadline itself, of which `next` may fall short.
+        let may_be_awaited = self.next.registered(deadline) || self.publishes_removals();
         drop(state);
-        if is_earliest {
+        if may_be_awaited {
             self.turns.registered(deadline);
         }
     }
 
-    /// Unlocks after an entry was removed or postponed.
+    /// The deadline of an entry that is about to be removed or moved, if the driver notices that.
     #[inline]
-    fn unlock_later(&self, state: MutexGuard<'_, ShardState>) {
-        if self.publishes_removals() {
-            self.publish_later(state);
+    fn noticed(&self, state: &ShardState, key: Key) -> Option<Tick> {
+        if self.publishes_removals() { state.wheel.deadline(key) } else { None }
+    }
+
+    /// Unlocks after an entry that was due at `noticed` was removed or postponed.
+    #[inline]
+    fn unlock_later(&self, state: MutexGuard<'_, ShardState>, noticed: Option<Tick>) {
+        if let Some(deadline) = noticed {
+            self.publish_later(state, deadline);
         }
     }
 
     #[cold]
-    fn publish_later(&self, state: MutexGuard<'_, ShardState>) {
+    fn publish_later(&self, state: MutexGuard<'_, ShardState>, deadline: Tick) {
         let before = self.next();
         let later = self.publish_next(&state) > before;
         drop(state);
-        if later {
-            self.turns.postponed(before);
-        }
+        self.turns.postponed(if later { before } else { deadline });
     }
 
     fn publish_next(&self, state: &ShardState) -> Tick {
