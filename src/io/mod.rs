@@ -50,8 +50,8 @@ pub use limits::LimitExceeded;
 /// client that waits for a slow answer. Combine an idle timeout with a write timeout, because a waiting write is not
 /// idle.
 ///
-/// No limit ends early. Moving bytes does not touch the timer, and reads the clock only under an
-/// idle timeout or close to the deadline.
+/// No limit ends early. Moving bytes does not touch the timer, and reads the clock only under an idle timeout, or under a
+/// deadline that is close or while no read has waited yet.
 ///
 /// # Errors
 ///
