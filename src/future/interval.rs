@@ -248,7 +248,7 @@ impl<T: Time> Interval<T> {
     pub async fn try_tick(&mut self) -> Result<T, Error> {
         // The sleep records when the tick is due.
         let spans = self.spans.operation("Interval::tick", Tick::MAX, clock::now);
-        poll_fn(|cx| spans.poll("poll_tick", || self.poll_try_tick(cx))).await
+        poll_fn(|cx| spans.poll("poll_tick", || self.poll_try_tick(cx, false))).await
     }
 
     /// Polls for the next tick. Only the task of the last poll is woken.
@@ -269,11 +269,16 @@ impl<T: Time> Interval<T> {
     /// # }
     /// ```
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<T> {
-        self.poll_try_tick(cx).map(|tick| tick.unwrap_or_else(|error| self.delay.panic_with(error)))
+        self.poll_limit(cx, false)
     }
 
-    fn poll_try_tick(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, Error>> {
-        ready!(self.delay.poll_delay(cx, false))?;
+    /// [`poll_tick`](Interval::poll_tick), but if the task's budget `is_spent`, this needs none.
+    pub(crate) fn poll_limit(&mut self, cx: &mut Context<'_>, is_spent: bool) -> Poll<T> {
+        self.poll_try_tick(cx, is_spent).map(|tick| tick.unwrap_or_else(|error| self.delay.panic_with(error)))
+    }
+
+    fn poll_try_tick(&mut self, cx: &mut Context<'_>, is_spent: bool) -> Poll<Result<T, Error>> {
+        ready!(self.delay.poll_delay(cx, is_spent))?;
         let (scheduled, late) = (self.delay.deadline(), self.delay.late());
         self.missed = u64::try_from(late.as_nanos() / self.period.as_nanos()).unwrap_or(u64::MAX);
         let pause = self.missed_tick_behavior.pause(late, self.period.min(FAR_FUTURE));

@@ -18,6 +18,7 @@ pub use delay::{Time, TrySleep};
 pub use interval::{Interval, MissedTickBehavior, interval, interval_at};
 pub(crate) use lazy_sleep::LazySleep;
 pub use sleep::{Sleep, sleep, sleep_until};
+pub(crate) use timeout::has_spent_the_budget;
 pub use timeout::{FutureExt, Timeout, timeout, timeout_at};
 
 use crate::clock::{self, Instant};

@@ -146,9 +146,7 @@ impl<F, T: Time, E> Timeout<F, T, E> {
         if let Poll::Ready(output) = this.future.poll(cx) {
             return Poll::Ready(Ok(output));
         }
-        // Otherwise a future that spends the whole budget would never time out.
-        let is_spent = had_budget && !coop::has_budget_remaining();
-        let slept = ready!(this.delay.poll_delay(cx, is_spent));
+        let slept = ready!(this.delay.poll_delay(cx, has_spent_the_budget(had_budget)));
         Poll::Ready(Err(late(this.delay, slept)))
     }
 
@@ -407,3 +405,10 @@ pub trait FutureExt: Future {
 }
 
 impl<F: Future + ?Sized> FutureExt for F {}
+
+/// Whether what was just polled has spent the last of the task's budget, if there was some before. A limit then needs
+/// none: otherwise what spends the whole budget in each poll would never meet it.
+#[inline]
+pub(crate) fn has_spent_the_budget(had_budget: bool) -> bool {
+    had_budget && !coop::has_budget_remaining()
+}

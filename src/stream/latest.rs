@@ -9,10 +9,10 @@ use futures_core::Stream;
 use pin_project::pin_project;
 use tokio::task::coop;
 
+use super::AT_ONCE;
 use super::fuse::{Fuse, inner_stream};
-use super::{AT_ONCE, poll_after_stream};
 use crate::clock;
-use crate::future::{LazySleep, Sleep};
+use crate::future::{LazySleep, Sleep, has_spent_the_budget};
 use crate::timer::Timer;
 use crate::wheel::Tick;
 
@@ -84,7 +84,9 @@ impl<S: Stream, T> Latest<S, T> {
             }
             return Poll::Pending;
         }
-        ready!(poll_after_stream(cx, had_budget, coop::poll_proceed)).made_progress();
+        if !has_spent_the_budget(had_budget) {
+            ready!(coop::poll_proceed(cx)).made_progress();
+        }
         Poll::Ready(this.last.take())
     }
 

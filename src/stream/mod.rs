@@ -16,12 +16,6 @@
 //! # }
 //! ```
 
-use std::future::{Future, poll_fn};
-use std::pin::pin;
-use std::task::{Context, Poll};
-
-use tokio::task::coop;
-
 mod chunks_timeout;
 pub(crate) mod ext;
 mod fuse;
@@ -38,16 +32,3 @@ pub use timeout::{Timeout, TimeoutRepeating};
 
 /// How many items one poll takes before other tasks run.
 const AT_ONCE: usize = 128;
-
-/// Polls what spends the task's budget, after a stream. If the stream has just spent the last of it, this needs none:
-/// otherwise a stream that always does so would never meet a limit.
-fn poll_after_stream<T>(
-    cx: &mut Context<'_>,
-    had_budget: bool,
-    mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
-) -> Poll<T> {
-    if had_budget && !coop::has_budget_remaining() {
-        return pin!(coop::unconstrained(poll_fn(poll))).poll(cx);
-    }
-    poll(cx)
-}

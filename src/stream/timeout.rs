@@ -9,9 +9,8 @@ use pin_project::pin_project;
 use tokio::task::coop;
 
 use super::fuse::{Fuse, inner_stream};
-use super::poll_after_stream;
 use crate::clock;
-use crate::future::{Interval, LazySleep, Sleep};
+use crate::future::{Interval, LazySleep, Sleep, has_spent_the_budget};
 use crate::timer::Timer;
 use crate::util::error::Elapsed;
 
@@ -95,7 +94,9 @@ impl<S: Stream> Stream for Timeout<S> {
             return Poll::Pending;
         }
         ready!(this.limit.poll_or_panic(cx));
-        ready!(poll_after_stream(cx, had_budget, coop::poll_proceed)).made_progress();
+        if !has_spent_the_budget(had_budget) {
+            ready!(coop::poll_proceed(cx)).made_progress();
+        }
         *this.is_limited = false;
         Poll::Ready(Some(Err(Elapsed::new())))
     }
@@ -162,7 +163,7 @@ impl<S: Stream> Stream for TimeoutRepeating<S> {
             return Poll::Ready(item.map(Ok));
         }
         if let Some(interval) = this.interval {
-            ready!(poll_after_stream(cx, had_budget, |cx| interval.poll_tick(cx)));
+            ready!(interval.poll_limit(cx, has_spent_the_budget(had_budget)));
         }
         Poll::Ready(Some(Err(Elapsed::new())))
     }
