@@ -66,11 +66,12 @@ pub struct Builder {
 /// The error of an alarm that could not be created.
 fn alarm_error(alarm: Alarm, error: io::Error) -> BuildError {
     let unsupported = |lacks: &str| BuildError::unsupported(format!("alarm is {alarm:?}: {lacks}"));
-    match (error.kind(), alarm) {
-        (io::ErrorKind::Unsupported, Alarm::Timerfd) => {
+    // The system's own errors have a number, also if it says that it does not support this.
+    match (error.kind(), error.raw_os_error(), alarm) {
+        (io::ErrorKind::Unsupported, None, Alarm::Timerfd) => {
             unsupported("needs Linux, and a runtime built with `enable_io`")
         }
-        (io::ErrorKind::Unsupported, _) => unsupported("needs a runtime built with `enable_time`"),
+        (io::ErrorKind::Unsupported, None, _) => unsupported("needs a runtime built with `enable_time`"),
         _ => BuildError::by_system(format!("alarm is {alarm:?}: the system refused it: {error}"), error),
     }
 }
@@ -382,5 +383,16 @@ impl Builder {
         }
         settings.alarm = self.alarm;
         Ok(settings)
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_system_without_such_files_is_not_taken_for_a_runtime_without_io() {
+        let error = alarm_error(Alarm::Timerfd, io::Error::from_raw_os_error(libc::ENOSYS));
+        assert!(error.to_string().starts_with("alarm is Timerfd: the system refused it: "), "{error}");
     }
 }
