@@ -1,54 +1,16 @@
-//! Timeouts: which of future and timer wins, the budget they spend, and what they return.
+//! Timeouts: the budget they spend, how they fail, and their timer. `deadline` and the fuzzer test whether future or timer
+//! wins.
 
-use std::future::{Future, pending, poll_fn, ready};
+use std::future::{pending, poll_fn, ready};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-use crate::common::{
-    HOUR, HUNG, Wakes, both_flavours, ms, must_end, must_end_on, on_both_flavours, pass, paused, poll, poll_with,
-    polled, polled_with, settle,
-};
+use crate::common::{HOUR, HUNG, both_flavours, ms, must_end, must_end_on, paused, poll, poll_with, polled};
 use futures::FutureExt;
-use hairspring::error::{Elapsed, Error};
-use hairspring::{Duration, Instant, Timer, TrySleep, boot, sleep, sleep_until, timeout, timeout_at, wall};
+use hairspring::error::Elapsed;
+use hairspring::{Duration, Instant, Timer, TrySleep, boot, sleep, timeout, wall};
 use tokio::task::coop;
-
-#[tokio::test(start_paused = true)]
-async fn the_future_wins_if_both_are_ready() {
-    let past = Instant::now() - HOUR;
-    assert_eq!(timeout(Duration::ZERO, ready(1)).await, Ok(1));
-    assert_eq!(timeout_at(past, async { 2 }).await, Ok(2));
-    let deadline = Instant::now() + ms(10);
-    assert_eq!(timeout_at(deadline, sleep_until(deadline)).await, Ok(()), "due at the same instant");
-    let mut late = polled(timeout(ms(10), sleep(ms(20))));
-    tokio::time::advance(ms(30)).await;
-    assert_eq!(poll(&mut late), Poll::Ready(Ok(())), "both have passed when it is polled");
-    assert_eq!(poll(&mut timeout(Duration::ZERO, pending::<()>())), Poll::Ready(Err(Elapsed::new())));
-    assert_eq!(poll(&mut timeout_at(past, pending::<()>())), Poll::Ready(Err(Elapsed::new())));
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_deadline_can_be_read_and_moved() {
-    let now = Instant::now();
-    assert_eq!(timeout(ms(25), ready(())).deadline(), now + ms(25));
-    let mut limited = timeout_at(now + ms(10), pending::<()>());
-    let (woken, waker) = Wakes::new();
-    assert!(poll_with(&mut limited, &waker).is_pending());
-    limited.reset_at(now + ms(300));
-    assert_eq!(limited.deadline(), now + ms(300));
-    pass(ms(200)).await;
-    assert_eq!(woken.count(), 0, "woken at the old deadline");
-    pass(ms(100)).await;
-    assert_eq!(woken.count(), 1, "not woken at the new deadline without another poll");
-    assert!(poll(&mut limited).is_ready());
-
-    let mut limited = polled_with(timeout(HOUR, pending::<()>()), &waker);
-    limited.reset_at(Instant::now() - ms(1));
-    settle().await;
-    assert_eq!(woken.count(), 2, "a deadline in the past wakes immediately");
-    assert!(limited.await.is_err());
-}
 
 /// A future that spends its task's whole budget on each poll, and is never ready.
 async fn glutton() {
@@ -116,43 +78,6 @@ async fn only_a_timeout_that_ends_spends_budget() {
         .await;
     });
     task.await.unwrap();
-}
-
-#[test]
-fn a_fallible_timeout_works_like_a_timeout() {
-    for runtime in both_flavours().into_iter().chain([paused()]) {
-        runtime.block_on(async {
-            let timer = Timer::builder().build().unwrap();
-            assert_eq!(timer.try_timeout(HOUR, ready(1)).await, Ok(1));
-            let start = Instant::now();
-            assert_eq!(timer.try_timeout(ms(5), pending::<()>()).await, Err(Error::from(Elapsed::new())));
-            assert!(start.elapsed() >= ms(5));
-            let mut limited = timer.timeout_at(start + ms(10), pending::<()>()).into_fallible();
-            assert_eq!(limited.deadline(), start + ms(10));
-            assert_eq!((&mut limited).await, Err(Error::from(Elapsed::new())));
-            assert!(start.elapsed() >= ms(10));
-            assert_eq!(
-                timer.timeout_at(start, pending::<()>()).into_fallible().await,
-                Err(Error::from(Elapsed::new()))
-            );
-            assert_eq!(timer.try_timeout(Duration::MAX, sleep(ms(1))).await, Ok(()));
-        });
-    }
-}
-
-#[test]
-fn a_shut_down_timer_fails_fallible_timeouts() {
-    on_both_flavours(|| async {
-        let timer = Timer::builder().build().unwrap();
-        let limited = tokio::spawn(timer.try_timeout(HOUR, pending::<()>()));
-        while timer.metrics().pending() < 1 {
-            settle().await;
-        }
-        assert_eq!(timer.shutdown(), 1);
-        assert_eq!(limited.await.unwrap(), Err(Error::shutdown()), "a timeout that waits");
-        assert_eq!(timer.try_timeout(HOUR, pending::<()>()).await, Err(Error::shutdown()));
-        assert_eq!(timer.timeout_at(Instant::now() + HOUR, ready(1)).into_fallible().await, Ok(1), "needs no timer");
-    });
 }
 
 #[test]
