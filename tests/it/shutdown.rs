@@ -21,34 +21,6 @@ fn is_refused(sleep: &mut TrySleep) -> bool {
     matches!(poll(sleep), Poll::Ready(Err(error)) if error.is_shutdown())
 }
 
-#[test]
-fn a_timer_that_has_ended_in_any_way_is_shut_down() {
-    must_end(|| {
-        let build = || Timer::builder().build_with_driver().unwrap();
-        let (shut_down, _driver) = build();
-        let other = shut_down.clone();
-        assert!(!shut_down.is_shutdown());
-        shut_down.shutdown();
-        assert!(shut_down.is_shutdown() && other.is_shutdown());
-
-        let (dropped, driver) = build();
-        drop(driver);
-        assert!(dropped.is_shutdown());
-        let (_next, _driver) = build();
-        assert!(dropped.is_shutdown() && shut_down.is_shutdown(), "a later timer may use the same memory");
-
-        for runtime in both_flavours() {
-            let default = inside(&runtime, Timer::current);
-            let installed = inside(&runtime, || Timer::builder().install().unwrap());
-            let still = Timer::builder().shards(1).build_with_driver().unwrap();
-            assert!(!installed.is_shutdown());
-            assert_eq!((default.shutdown(), default.is_shutdown()), (0, false), "a handle does not end it");
-            drop(runtime);
-            assert!(default.is_shutdown() && installed.is_shutdown() && !still.0.is_shutdown());
-        }
-    });
-}
-
 /// netty 14081, folly 3a06d042d: some timers were neither fired nor cancelled.
 #[test]
 fn each_sleep_ends_once_in_a_concurrent_shutdown() {
