@@ -238,17 +238,6 @@ pub(crate) mod inside {
     }
 
     #[test]
-    fn it_blocks_between_awaits() {
-        on_workers(|runtime| {
-            LocalSet::new().block_on(runtime, async {
-                pause();
-                tokio::task::spawn_local(holds_time()).await.unwrap();
-            });
-            thread::scope(|scope| scope.spawn(|| runtime.handle().block_on(holds_time())).join().unwrap());
-        });
-    }
-
-    #[test]
     fn it_blocks_after_it_has_come_back() {
         on_workers(|runtime| {
             runtime.block_on(async { pause() });
