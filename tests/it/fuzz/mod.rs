@@ -57,6 +57,7 @@ mod on_test_clocks {
         rounds::<map::Pair>(60);
     }
 
+    /// tokio 3710, 3837: `advance` overshot. tokio 7841: tasks had not been woken when it returned.
     #[test]
     fn programs_on_a_current_thread_runtime_see_virtual_time() {
         rounds::<virtual_time::OnCurrentThread>(80);
