@@ -339,8 +339,8 @@ impl Sleep {
     /// Sets a new deadline, in any state: waiting, never polled, or completed.
     ///
     /// A waiting sleep stays on its timer. Its task is woken at the new deadline without another poll, or immediately
-    /// if the deadline has passed. This method takes a pinned sleep, as tokio's does; [`reset_at`](Sleep::reset_at)
-    /// needs no pin.
+    /// if the deadline has passed. A completed sleep wakes no task until it is polled again. This method takes a pinned
+    /// sleep, as tokio's does; [`reset_at`](Sleep::reset_at) needs no pin.
     ///
     /// # Examples
     ///
