@@ -165,7 +165,8 @@ impl Setup {
         match random.below(if self.is_repeatable { 26 } else { 40 }) {
             0 => Step::Yield,
             1 | 30 => Step::Compute(real),
-            2..=4 => Step::Sleep(a),
+            2 => Step::Sleep(a),
+            3 | 4 => Step::Burst(a, random.next()),
             5 if self.has_tokios => Step::TokiosSleep(a),
             5 | 6 => Step::Reset([a, b, c]),
             7 | 8 => Step::Timeout { limit: a, sleep: b },

@@ -9,13 +9,14 @@ use std::task::Poll;
 use std::thread;
 
 use hairspring::test_util::{self, advance_and_settle, settle};
-use hairspring::{Duration, Instant, advance, pause, resume};
+use hairspring::{Duration, Instant, Sleep, advance, pause, resume};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::{JoinHandle, block_in_place, yield_now};
 
 use super::model::{Clock, Model, Time};
+use crate::common::Random;
 
 /// A step of a task. A `usize` is the task that gets a message.
 #[derive(Debug, Clone, Copy)]
@@ -38,6 +39,8 @@ pub(crate) enum Step {
         ticks: u32,
         works: Duration,
     },
+    /// Many sleeps that end at about the same time, in no order, while some of them come, move and go.
+    Burst(Duration, u64),
     /// Entries of a queue, one of which is reset while another waits.
     Queue([Duration; 3]),
     /// Sleeps and exchanges words with a task that sleeps for another time, through a socket or a pipe.
@@ -221,6 +224,7 @@ impl Task {
                     self.sleeps(works).await;
                 }
             }
+            Step::Burst(length, seed) => self.bursts(length, Random::new(seed), step).await,
             Step::Queue(lengths) => self.queues(lengths, step).await,
             Step::Talk(through_socket, lengths) => self.talks(through_socket, lengths).await,
             Step::Abort(length, after) => {
@@ -265,6 +269,33 @@ impl Task {
         self.model.require(right, || format!("a sleep of {length:?} at {:?} is due at {until:?}", self.at));
         sleep.await;
         self.sees(until, ("a sleep", length));
+    }
+
+    async fn bursts(&mut self, length: Duration, mut random: Random, step: Step) {
+        let clock = self.model.clock.clone();
+        let spread = 1 << random.below(26);
+        let about = |random: &mut Random| length + Duration::from_nanos(random.below(spread));
+        let mut burst: Vec<_> = (0..1 + random.below(200)).map(|_| clock.sleep(about(&mut random))).collect();
+        for _ in 0..4 {
+            for sleep in &mut burst {
+                poll_fn(|cx| Poll::Ready(_ = Pin::new(&mut *sleep).poll(cx))).await;
+            }
+            for _ in 0..random.below(8) {
+                yield_now().await;
+            }
+            let sooner = about(&mut random).saturating_sub(Duration::from_nanos(random.up_to_bits(26)));
+            match random.below(if burst.len() > 1 { 3 } else { 1 }) {
+                0 => burst.push(clock.sleep(sooner)),
+                1 => drop(burst.swap_remove(random.index(burst.len()))),
+                _ => burst[0].reset_at(self.instant(self.at + sooner)),
+            }
+        }
+        burst.sort_unstable_by_key(Sleep::deadline);
+        for sleep in burst.into_iter().take(3) {
+            let until = sleep.deadline() - self.model.start;
+            sleep.await;
+            self.sees(until.max(self.at), step);
+        }
     }
 
     /// The same task at the same time, without its messages.
