@@ -9,7 +9,7 @@ use std::cell::RefCell;
 use std::future::Future;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Once, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 use hairspring::io::TimeoutStream;
 use tokio::io::{AsyncRead, DuplexStream, ReadBuf, duplex};
 use tokio::runtime::{Builder, Runtime};
+use tokio::task::coop;
 
 #[allow(unused_imports)]
 pub(crate) use self::random::Random;
@@ -122,6 +123,18 @@ pub(crate) fn in_virtual_time<F: Future<Output = ()> + Send + 'static>(test: fn(
 pub(crate) fn rounds(most: u32) -> impl Iterator<Item = u32> {
     let enough = Instant::now() + ms(2_000);
     (0..most).take_while(move |_| Instant::now() < enough).inspect(|_| step())
+}
+
+/// Calls `code`, and returns its message if it panics.
+pub(crate) fn panicked_with<T>(code: impl FnOnce() -> T) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(code)).map_err(|payload| panic_message_of(&*payload))
+}
+
+/// Spends the budget of the task that calls this.
+pub(crate) fn spend_the_budget() {
+    while coop::has_budget_remaining() {
+        assert!(poll(&mut pin!(coop::consume_budget())).is_ready());
+    }
 }
 
 /// The message with which `code` panics.

@@ -4,16 +4,14 @@ use std::io::{self, ErrorKind, IoSlice};
 use std::marker::PhantomPinned;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
-use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use crate::common::{HOUR, Wakes, connection, ms, poll, poll_read, poll_with, polled, settle};
+use crate::common::{HOUR, Wakes, connection, ms, poll, poll_read, polled, settle};
 use hairspring::io::{Limit, LimitExceeded, TimeoutStream};
 use hairspring::{Duration, Instant, Timer, sleep};
 use tokio::io::{
     AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader, DuplexStream, ReadBuf, duplex,
 };
-use tokio::task::coop;
 
 /// The limit and its length, as the error names them.
 #[track_caller]
@@ -57,8 +55,6 @@ enum Answer {
     Done(usize),
     Fails(ErrorKind),
     Panics,
-    /// As `Waits`, but the task has no budget left.
-    SpendsTheBudget,
 }
 
 impl Answer {
@@ -68,17 +64,7 @@ impl Answer {
             Answer::Done(count) => Poll::Ready(Ok(count)),
             Answer::Fails(kind) => Poll::Ready(Err(kind.into())),
             Answer::Panics => panic!("the inner stream panics"),
-            Answer::SpendsTheBudget => {
-                spend_the_budget();
-                Poll::Pending
-            }
         }
-    }
-}
-
-fn spend_the_budget() {
-    while coop::has_budget_remaining() {
-        assert!(poll(&mut pin!(coop::consume_budget())).is_ready());
     }
 }
 
@@ -116,27 +102,6 @@ impl AsyncWrite for Fake {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_read_has_its_limit_while_it_waits() {
-    let (connection, mut peer) = connection();
-    let mut connection = connection.with_read_timeout(ms(30));
-    for _ in 0..3 {
-        sleep(HOUR).await;
-        let mut read = pin!(connection.read_u8());
-        assert!(poll(&mut read).is_pending());
-        sleep(ms(29)).await;
-        peer.write_all(b"x").await.unwrap();
-        assert_eq!(read.await.unwrap(), b'x');
-    }
-    sleep(HOUR).await;
-    for _ in 0..2 {
-        let start = Instant::now();
-        assert_eq!(exceeded_at(start, connection.read_u8().await), (Limit::Read, ms(30), ms(30)));
-    }
-    peer.write_u8(7).await.unwrap();
-    assert_eq!(connection.read_u8().await.unwrap(), 7, "a late byte is not lost");
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_write_that_times_out_loses_nothing() {
     let (connection, mut peer) = connection();
     let mut connection = connection.with_write_timeout(ms(30)).with_idle_timeout(ms(10));
@@ -169,43 +134,6 @@ async fn flush_shutdown_and_vectored_writes_have_the_write_limit() {
     assert!(!TimeoutStream::new(tokio_test::io::Builder::new().build()).is_write_vectored());
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_byte_in_either_direction_resets_the_idle_limit() {
-    let (connection, mut peer) = connection();
-    let mut connection = connection.with_idle_timeout(ms(30));
-    let start = Instant::now();
-    for step in 0..10 {
-        let mut read = pin!(connection.read_u8());
-        assert!(poll(&mut read).is_pending());
-        sleep(ms(20)).await;
-        assert!(poll(&mut read).is_pending());
-        if step % 2 == 0 {
-            peer.write_all(b"x").await.unwrap();
-            assert_eq!(read.await.unwrap(), b'x');
-        } else {
-            connection.write_all(b"y").await.unwrap();
-            assert_eq!(peer.read_u8().await.unwrap(), b'y');
-        }
-    }
-    assert_eq!(start.elapsed(), ms(200));
-    for _ in 0..2 {
-        assert_eq!(exceeded_at(start, connection.read_u8().await), (Limit::Idle, ms(30), ms(230)));
-    }
-    connection.write_all(b"z").await.unwrap();
-    assert_eq!(exceeded_at(start, connection.read_u8().await), (Limit::Idle, ms(30), ms(260)));
-}
-
-#[tokio::test(start_paused = true)]
-async fn flushes_and_empty_reads_do_not_reset_it() {
-    let fake = Fake { flush: Answer::Done(0), ..Fake::default() };
-    let mut stream = TimeoutStream::new(fake).with_idle_timeout(ms(30));
-    let start = Instant::now();
-    sleep(ms(20)).await;
-    stream.flush().await.unwrap();
-    assert_eq!(stream.read(&mut []).await.unwrap_or(0), 0);
-    assert_eq!(exceeded_at(start, stream.read_u8().await), (Limit::Idle, ms(30), ms(30)));
-}
-
 /// If a peer reads slowly, the connection is not idle, however long the write takes.
 #[tokio::test(start_paused = true)]
 async fn a_write_in_progress_is_not_idle() {
@@ -222,27 +150,6 @@ async fn a_write_in_progress_is_not_idle() {
     stream.get_mut().flush = Answer::Done(0);
     stream.flush().await.unwrap();
     assert_eq!(exceeded_at(start, stream.read_u8().await), (Limit::Idle, ms(30), ms(335)));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_dropped_operation_counts_until_its_limit() {
-    let (connection, _peer) = connection();
-    let mut connection = connection.with_read_timeout(ms(30));
-    let start = Instant::now();
-    assert!(poll(&mut pin!(connection.read_u8())).is_pending());
-    sleep(ms(20)).await;
-    assert_eq!(exceeded_at(start, connection.read_u8().await), (Limit::Read, ms(30), ms(30)));
-
-    assert!(poll(&mut pin!(connection.read_u8())).is_pending());
-    sleep(ms(20)).await;
-    connection.set_read_timeout(Some(ms(30)));
-    assert_eq!(exceeded_at(start, connection.read_u8().await), (Limit::Read, ms(30), ms(80)), "set again");
-
-    let mut connection = connection.with_idle_timeout(ms(30)).with_write_timeout(ms(100));
-    connection.set_read_timeout(None);
-    connection.write_all(b"1234").await.unwrap();
-    assert!(poll(&mut pin!(connection.write_u8(5))).is_pending());
-    assert_eq!(exceeded_at(start, connection.read_u8().await), (Limit::Idle, ms(30), ms(210)), "100 ms of traffic");
 }
 
 #[tokio::test(start_paused = true)]
@@ -279,42 +186,6 @@ async fn no_traffic_postpones_the_deadline() {
     assert_eq!(results.map(exceeded), [(Limit::Deadline, ms(5)); 5]);
     flood.get_mut().shutdown = Answer::Done(0);
     flood.shutdown().await.expect("this shutdown does not wait");
-}
-
-/// A bug that this crate had: an operation that failed after the deadline still counted as waiting.
-#[tokio::test(start_paused = true)]
-async fn an_operation_ends_when_the_deadline_fails_it() {
-    let mut stream =
-        TimeoutStream::new(Fake::default()).with_read_timeout(ms(30)).with_deadline(Instant::now() + ms(20));
-    let (woken, waker) = Wakes::new();
-    assert!(poll_read(&mut stream, &waker).is_pending());
-    assert!(poll_with(&mut pin!(stream.write_u8(1)), &waker).is_pending());
-    sleep(ms(20)).await;
-    assert_eq!(exceeded(stream.read_u8().await).0, Limit::Deadline);
-    assert_eq!(exceeded(stream.write_u8(1).await).0, Limit::Deadline);
-    drop(waker);
-    assert_eq!(Arc::strong_count(&woken), 1, "nothing keeps the waker");
-
-    stream.set_deadline(None);
-    let start = Instant::now();
-    assert_eq!(exceeded_at(start, stream.read_u8().await), (Limit::Read, ms(30), ms(30)), "the full time again");
-    stream.set_read_timeout(None);
-    stream.set_idle_timeout(Some(ms(40)));
-    let start = Instant::now();
-    assert_eq!(exceeded_at(start, stream.read_u8().await), (Limit::Idle, ms(40), ms(40)), "no write is in progress");
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_error_names_the_deadline_or_the_first_limit() {
-    for (last, expected) in [(None, (Limit::Idle, ms(20))), (Some(ms(25)), (Limit::Deadline, ms(25)))] {
-        let (connection, _peer) = connection();
-        let mut connection = connection.with_read_timeout(ms(30)).with_idle_timeout(ms(20));
-        connection.set_deadline(last.map(|last| Instant::now() + last));
-        let mut read = pin!(connection.read_u8());
-        assert!(poll(&mut read).is_pending());
-        tokio::time::advance(HOUR).await;
-        assert_eq!(exceeded(read.await), expected);
-    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -357,28 +228,6 @@ async fn a_changed_limit_counts_from_the_change() {
             assert_eq!(exceeded(connection.read_u8().await).1, ms(30));
         }
     }
-}
-
-/// A paused clock would jump to a limit that stayed registered, and a waker keeps the memory of its task.
-#[tokio::test(start_paused = true)]
-async fn a_completed_read_leaves_neither_timer_nor_waker() {
-    let (connection, mut peer) = connection();
-    let mut connection = connection.with_read_timeout(ms(30)).with_idle_timeout(ms(50)).with_write_timeout(ms(20));
-    let mut read = pin!(connection.read_u8());
-    let (woken, waker) = Wakes::new();
-    assert!(poll_with(&mut read, &waker).is_pending());
-    peer.write_u8(1).await.unwrap();
-    assert!(matches!(poll_with(&mut read, &waker), Poll::Ready(Ok(1))));
-    assert_eq!(Timer::current().metrics().pending(), 0);
-    drop(waker);
-    assert_eq!(Arc::strong_count(&woken), 1);
-
-    assert!(poll_read(&mut connection, Waker::noop()).is_pending());
-    sleep(ms(10)).await;
-    connection.set_read_timeout(None);
-    connection.set_idle_timeout(None);
-    assert!(poll_read(&mut connection, Waker::noop()).is_pending());
-    assert_eq!(Timer::current().metrics().pending(), 0, "the limits of the read were removed");
 }
 
 #[tokio::test(start_paused = true)]
@@ -442,27 +291,6 @@ async fn limits_hold_after_the_inner_stream_panicked() {
     assert_eq!(Timer::current().metrics().pending(), 0);
 }
 
-/// A bug that this crate had: a read failed although bytes were there, if its task had spent its budget on other work.
-#[tokio::test(start_paused = true)]
-async fn no_limit_fails_an_operation_that_has_no_budget() {
-    let (connection, mut peer) = connection();
-    let mut connection = connection.with_read_timeout(ms(30)).with_idle_timeout(ms(20));
-    assert!(poll_read(&mut connection, Waker::noop()).is_pending());
-    peer.write_u8(7).await.unwrap();
-    tokio::time::advance(HOUR).await;
-    spend_the_budget();
-    assert_eq!(connection.read_u8().await.unwrap(), 7);
-
-    let start = Instant::now();
-    spend_the_budget();
-    assert_eq!(exceeded_at(start, connection.read_u8().await), (Limit::Idle, ms(20), ms(20)));
-
-    let mut wasteful = TimeoutStream::new(Fake::default()).with_read_timeout(ms(30));
-    wasteful.get_mut().read = Answer::SpendsTheBudget;
-    let start = Instant::now();
-    assert_eq!(exceeded_at(start, wasteful.read_u8().await), (Limit::Read, ms(30), ms(30)));
-}
-
 #[tokio::test]
 async fn a_full_timer_is_an_error_not_a_panic() {
     let timer = Timer::builder().capacity(1).install().unwrap();
@@ -474,41 +302,6 @@ async fn a_full_timer_is_an_error_not_a_panic() {
     assert_eq!(connection.read_u8().await.unwrap(), 1, "a read that does not wait needs no timer");
     drop(other);
     assert!(poll(&mut pin!(connection.read_u8())).is_pending(), "pending, now that there is room");
-}
-
-#[cfg(feature = "test-util")]
-#[tokio::test(start_paused = true)]
-async fn limits_that_are_set_hold_on_a_timer_chosen_later() {
-    type Set = fn(&mut TimeoutStream<DuplexStream>);
-    let limits: [(Limit, Set); 3] = [
-        (Limit::Read, |connection| connection.set_read_timeout(Some(ms(100)))),
-        (Limit::Idle, |connection| connection.set_idle_timeout(Some(ms(100)))),
-        (Limit::Deadline, |connection| connection.set_deadline(Some(Instant::now() + ms(160)))),
-    ];
-    for (limit, set) in limits {
-        let (mut connection, _peer) = connection();
-        set(&mut connection);
-        let (woken, waker) = Wakes::new();
-        assert!(poll_read(&mut connection, &waker).is_pending());
-        sleep(ms(60)).await;
-        let clock = hairspring::test_util::ManualClock::new();
-        let mut connection = connection.with_timer(&Timer::builder().clock(&clock).build().unwrap());
-        assert_eq!(woken.count(), 1, "woken, to poll on the new timer");
-        sleep(HOUR).await;
-        for (after, wakes) in [(0, 1), (99, 1), (1, 2)] {
-            clock.advance(ms(after));
-            assert_eq!(woken.count(), wakes, "{limit:?}");
-            match poll_read(&mut connection, &waker) {
-                Poll::Pending => assert_eq!(wakes, 1, "{limit:?} is late"),
-                Poll::Ready(read) => assert_eq!((exceeded(read).0, wakes), (limit, 2)),
-            }
-        }
-    }
-    let timer = Timer::builder().build().unwrap();
-    let (mut connection, _peer) = connection();
-    connection = connection.with_timer(&timer).with_write_timeout(ms(30));
-    assert_eq!(exceeded(connection.write_all(b"12345").await), (Limit::Write, ms(30)));
-    assert_eq!(timer.metrics().fired(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -540,19 +333,4 @@ async fn a_stream_that_must_not_move_is_pinned() {
     let mut stream = pin!(TimeoutStream::new(Pinned(Fake::default(), PhantomPinned)).with_read_timeout(ms(30)));
     assert_eq!(exceeded(stream.read_u8().await), (Limit::Read, ms(30)));
     let _inner: Pin<&mut Pinned> = stream.as_mut().get_pin_mut();
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_last_waker_is_woken() {
-    let (connection, _peer) = connection();
-    let mut connection = connection.with_read_timeout(ms(30));
-    let [(before, old), (after, new)] = [Wakes::new(), Wakes::new()];
-    assert!(poll_with(&mut pin!(connection.read_u8()), &old).is_pending());
-    let mut read = pin!(connection.read_u8());
-    assert!(poll_with(&mut read, &new).is_pending());
-    sleep(ms(30)).await;
-    settle().await;
-    assert_eq!((before.count(), after.count()), (0, 1));
-    drop(old);
-    assert_eq!(Arc::strong_count(&before), 1, "the old waker was dropped");
 }

@@ -1,5 +1,5 @@
-//! Random operations on a wheel, a timer, a queue and a map, and random programs on test clocks, which are compared with
-//! models that are too simple to be wrong: see TESTING.md.
+//! Random operations on a wheel, a timer, a queue, a map, streams and a connection, and random programs on test clocks,
+//! which are compared with models that are too simple to be wrong: see TESTING.md.
 
 mod run;
 mod wheel;
@@ -26,8 +26,10 @@ fn a_wheel_agrees_with_a_sorted_map() {
 #[path = "."]
 mod on_test_clocks {
     mod clock;
+    mod connection;
     mod map;
     mod queue;
+    mod stream;
     mod timer;
     mod virtual_time;
 
@@ -55,6 +57,21 @@ mod on_test_clocks {
     #[test]
     fn a_map_agrees_with_a_plain_map() {
         rounds::<map::Pair>(60);
+    }
+
+    /// Bugs that this crate had: items that came before a panic were held forever, a longest wait did not limit the item
+    /// that was held back, a limit that no longer counted left a timer, and `chunks_timeout` over a stream that is always
+    /// ready never yielded.
+    #[test]
+    fn streams_agree_with_their_model() {
+        rounds::<stream::Pair>(1_000);
+    }
+
+    /// Bugs that this crate had: an operation that failed after the deadline still counted as waiting, and a read failed
+    /// although bytes were there, if its task had spent its budget.
+    #[test]
+    fn a_connection_agrees_with_its_model() {
+        rounds::<connection::Pair>(300);
     }
 
     /// tokio 3710, 3837: `advance` overshot. tokio 7841: tasks had not been woken when it returned.

@@ -275,7 +275,7 @@ impl Task {
         let clock = self.model.clock.clone();
         let spread = 1 << random.below(26);
         let about = |random: &mut Random| length + Duration::from_nanos(random.below(spread));
-        let mut burst: Vec<_> = (0..1 + random.below(200)).map(|_| clock.sleep(about(&mut random))).collect();
+        let mut burst: Vec<_> = (0..=random.below(200)).map(|_| clock.sleep(about(&mut random))).collect();
         for _ in 0..4 {
             for sleep in &mut burst {
                 poll_fn(|cx| Poll::Ready(_ = Pin::new(&mut *sleep).poll(cx))).await;

@@ -1,0 +1,305 @@
+//! `TimeoutStream` on a manual clock against a model: which limit ends each operation, when its task is woken, and that
+//! neither a waker nor a timer is left.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use hairspring::io::{Limit, LimitExceeded, TimeoutStream};
+use hairspring::test_util::ManualClock;
+use hairspring::{Duration, Instant, Timer};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::runtime::{Builder, Runtime};
+use tokio::task::yield_now;
+
+use super::run::{Round, Target};
+use crate::common::{Random, Wakes, panicked_with, spend_the_budget};
+
+/// Durations and instants are in milliseconds.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Op {
+    /// An operation, the answer of the inner stream, which of two wakers, and whether the budget is spent before.
+    Poll(Kind, Answer, usize, bool),
+    /// The timeout of reads or writes.
+    Timeout(usize, Option<u64>),
+    Idle(Option<u64>),
+    Deadline(Option<u64>),
+    WithTimer,
+    Advance(u64),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Kind {
+    Read,
+    Write,
+    Flush,
+    Shutdown,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Answer {
+    Waits,
+    /// Also spends the task's budget.
+    Spends,
+    Moves(usize),
+    Fails,
+    Panics,
+}
+
+struct Fake(Answer);
+
+impl Fake {
+    fn poll(&self) -> Poll<io::Result<usize>> {
+        match self.0 {
+            Answer::Waits => Poll::Pending,
+            Answer::Spends => {
+                spend_the_budget();
+                Poll::Pending
+            }
+            Answer::Moves(bytes) => Poll::Ready(Ok(bytes)),
+            Answer::Fails => Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())),
+            Answer::Panics => panic!("the inner stream panics"),
+        }
+    }
+}
+
+impl AsyncRead for Fake {
+    fn poll_read(self: Pin<&mut Self>, _: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        self.poll().map_ok(|bytes| buf.put_slice(&vec![1; bytes]))
+    }
+}
+
+impl AsyncWrite for Fake {
+    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, _: &[u8]) -> Poll<io::Result<usize>> {
+        self.poll()
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll().map_ok(drop)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll().map_ok(drop)
+    }
+}
+
+/// What an operation returns if it ends: the limit and its length in its error, if there is one.
+type Result = std::result::Result<(), Option<(Limit, Duration)>>;
+
+/// An operation that waits: since when, the waker of its last poll, how often that was woken before, and whether it must
+/// or may be woken before a limit ends.
+#[derive(Debug, Clone, Copy)]
+struct Wait {
+    since: u64,
+    waker: usize,
+    before: usize,
+    wakes: bool,
+}
+
+pub(crate) struct Pair {
+    clock: ManualClock,
+    start: Instant,
+    timer: Timer,
+    runtime: Runtime,
+    stream: Option<TimeoutStream<Fake>>,
+    wakers: [(Arc<Wakes>, Waker); 2],
+    now: u64,
+    /// Of a read, and of the rest.
+    waits: [Option<Wait>; 2],
+    timeouts: [Option<u64>; 2],
+    idle: Option<u64>,
+    /// When bytes last moved, or a write that had waited ended.
+    active: u64,
+    /// With the time when it was set.
+    deadline: Option<(u64, u64)>,
+}
+
+impl Target for Pair {
+    type Op = Op;
+
+    fn new(_: &mut Random) -> Round<Pair> {
+        let clock = ManualClock::new();
+        let timer = Timer::builder().clock(&clock).shards(1).build().expect("good settings");
+        let target = Pair {
+            start: clock.now(),
+            clock,
+            runtime: Builder::new_current_thread().build().expect("the system has room for a runtime"),
+            stream: Some(TimeoutStream::new(Fake(Answer::Waits)).with_timer(&timer)),
+            timer,
+            wakers: [Wakes::new(), Wakes::new()],
+            now: 0,
+            waits: [None; 2],
+            timeouts: [None; 2],
+            idle: None,
+            active: 0,
+            deadline: None,
+        };
+        Round { target, length: 60, set_up: String::new() }
+    }
+
+    fn generate(&mut self, random: &mut Random) -> Op {
+        let some = (!random.one_in(3)).then(|| random.below(30));
+        match random.below(12) {
+            0..=5 => {
+                let kind = random.pick(&[Kind::Read, Kind::Read, Kind::Read, Kind::Write, Kind::Flush, Kind::Shutdown]);
+                let ends = [Answer::Moves(0), Answer::Moves(1), Answer::Fails, Answer::Panics];
+                let answer = if random.one_in(3) { random.pick(&ends) } else { Answer::Waits };
+                let answer = if random.one_in(8) { Answer::Spends } else { answer };
+                Op::Poll(kind, answer, random.index(2), random.one_in(6))
+            }
+            6 => Op::Timeout(random.index(2), some),
+            7 => Op::Idle(some),
+            8 => Op::Deadline(some.map(|some| self.now + some * 2)),
+            9 if random.one_in(4) => Op::WithTimer,
+            _ => Op::Advance(random.below(25)),
+        }
+    }
+
+    fn apply(&mut self, op: &Op) {
+        let (now, limit) = (self.now, |millis: Option<u64>| millis.map(Duration::from_millis));
+        let stream = self.stream.as_mut().expect("it is not dropped");
+        match *op {
+            Op::Poll(kind, answer, waker, is_spent) => self.poll(kind, answer, waker, is_spent),
+            Op::Timeout(side, millis) => {
+                let set = [TimeoutStream::set_read_timeout, TimeoutStream::set_write_timeout][side];
+                set(stream, limit(millis));
+                self.timeouts[side] = millis;
+                self.waits[side].iter_mut().for_each(|wait| (wait.since, wait.wakes) = (now, true));
+            }
+            Op::Idle(millis) => {
+                stream.set_idle_timeout(limit(millis));
+                (self.idle, self.active) = (millis.map(|millis| millis.max(1)), now);
+                self.waits[0].iter_mut().for_each(|wait| wait.wakes = true);
+            }
+            Op::Deadline(at) => {
+                stream.set_deadline(limit(at).map(|at| self.start + at));
+                self.deadline = at.map(|at| (at, now));
+                self.waits.iter_mut().flatten().for_each(|wait| wait.wakes = true);
+            }
+            Op::WithTimer => {
+                self.stream = self.stream.take().map(|stream| stream.with_timer(&self.timer));
+                self.active = now;
+                self.waits.iter_mut().flatten().for_each(|wait| (wait.since, wait.wakes) = (now, true));
+            }
+            Op::Advance(millis) => {
+                self.clock.advance(Duration::from_millis(millis));
+                self.now += millis;
+            }
+        }
+        self.compare();
+    }
+
+    fn finish(&mut self) {
+        self.stream = None;
+        assert_eq!(self.clock.pending(), 0, "a dropped stream keeps no timer");
+        assert!(self.wakers.iter().all(|(woken, _)| Arc::strong_count(woken) == 2), "nor a waker");
+    }
+}
+
+impl Pair {
+    fn poll(&mut self, kind: Kind, answer: Answer, waker: usize, is_spent: bool) {
+        let side = usize::from(kind != Kind::Read);
+        let (woken, task) = &self.wakers[waker];
+        let before = woken.count();
+        let stream = self.stream.as_mut().expect("it is not dropped");
+        stream.get_mut().0 = answer;
+        let polled = self.runtime.block_on(async {
+            if is_spent {
+                spend_the_budget();
+            }
+            let (cx, stream) = (&mut Context::from_waker(task), Pin::new(stream));
+            let polled = panicked_with(|| match kind {
+                Kind::Read => stream.poll_read(cx, &mut ReadBuf::new(&mut [0])),
+                Kind::Write => stream.poll_write(cx, &[1]).map_ok(drop),
+                Kind::Flush => stream.poll_flush(cx),
+                Kind::Shutdown => stream.poll_shutdown(cx),
+            });
+            // Who has no budget is woken later.
+            yield_now().await;
+            polled.ok()
+        });
+        let limit_of = |error: io::Error| {
+            let exceeded = error.get_ref()?.downcast_ref::<LimitExceeded>()?;
+            Some((exceeded.limit(), exceeded.length()))
+        };
+        let polled: Option<Poll<Result>> = polled.map(|polled| polled.map_err(limit_of));
+
+        let is_over = kind != Kind::Shutdown && self.deadline.is_some_and(|(at, _)| at <= self.now);
+        if is_over {
+            let (at, set) = self.deadline.expect("it is over");
+            self.ends(side, false);
+            let length = Duration::from_millis(at.saturating_sub(set));
+            assert_eq!(polled, Some(Poll::Ready(Err(Some((Limit::Deadline, length))))));
+            return;
+        }
+        match answer {
+            Answer::Panics => assert_eq!(polled, None),
+            Answer::Moves(bytes) => {
+                self.ends(side, bytes > 0 && matches!(kind, Kind::Read | Kind::Write));
+                assert_eq!(polled, Some(Poll::Ready(Ok(()))));
+            }
+            Answer::Fails => {
+                self.ends(side, false);
+                assert_eq!(polled, Some(Poll::Ready(Err(None))));
+            }
+            Answer::Waits | Answer::Spends if is_spent => {
+                assert_eq!(polled, Some(Poll::Pending));
+                assert!(woken.count() > before, "it was not woken");
+            }
+            Answer::Waits | Answer::Spends => {
+                let since = self.waits[side].map_or(self.now, |wait| wait.since);
+                self.waits[side] = Some(Wait { since, waker, before, wakes: false });
+                let (end, exceeded) = self.end(side);
+                if end <= self.now {
+                    self.ends(side, false);
+                    assert_eq!(polled, Some(Poll::Ready(Err(Some(exceeded)))));
+                } else {
+                    assert_eq!(polled, Some(Poll::Pending));
+                }
+            }
+        }
+    }
+
+    fn ends(&mut self, side: usize, moved: bool) {
+        let active = self.active(); // Before a write that ends.
+        if self.waits[side].take().is_some() && side == 1 || moved {
+            self.active = self.now;
+        } else {
+            self.active = active;
+        }
+    }
+
+    /// The last activity, which a write in progress is until its timeout.
+    fn active(&self) -> u64 {
+        let writes =
+            self.waits[1].map(|wait| self.timeouts[1].map_or(self.now, |length| self.now.min(wait.since + length)));
+        self.active.max(writes.unwrap_or(0))
+    }
+
+    /// When the first limit of an operation that waits ends, and what its error says.
+    fn end(&self, side: usize) -> (u64, (Limit, Duration)) {
+        let since = self.waits[side].expect("it waits").since;
+        let deadline = self.deadline.map(|(at, set)| (at, Limit::Deadline, at.saturating_sub(set)));
+        let own = self.timeouts[side].map(|length| (since + length, [Limit::Read, Limit::Write][side], length));
+        let idle = self.idle.filter(|_| side == 0).map(|length| (self.active() + length, Limit::Idle, length));
+        let first = [deadline, own, idle].into_iter().flatten().min_by_key(|(end, ..)| *end);
+        first.map_or((u64::MAX, (Limit::Idle, Duration::MAX)), |(end, limit, length)| {
+            (end, (limit, Duration::from_millis(length)))
+        })
+    }
+
+    fn compare(&self) {
+        for side in [0, 1] {
+            let Some(wait) = self.waits[side] else { continue };
+            let woken = self.wakers[wait.waker].0.count() > wait.before;
+            let must = wait.wakes || self.end(side).0 <= self.now;
+            assert!(woken || !must, "side {side} was not woken");
+        }
+        let may_end = |side: &usize| self.waits[*side].is_some_and(|wait| wait.wakes || self.end(*side).0 < u64::MAX);
+        assert!(self.clock.pending() <= [0, 1].iter().filter(|side| may_end(side)).count(), "a timer is left");
+        if self.waits.iter().all(Option::is_none) {
+            assert!(self.wakers.iter().all(|(woken, _)| Arc::strong_count(woken) == 2), "a waker is left");
+        }
+    }
+}
