@@ -1,8 +1,8 @@
 //! Runs code that may panic: user code, and calls that need `enable_io` or `enable_time` on the current runtime.
 //!
 //! tokio does not say whether a runtime has these, and panics if the one needed is missing. The panic is caught here,
-//! but it prints a message, and it ends a program that aborts on panics. A call that would certainly fail is skipped:
-//! outside any runtime, and for I/O in a process without an epoll instance.
+//! but it prints a message, and it ends a program that aborts on panics. Outside any runtime the call would certainly
+//! fail, and is skipped.
 //
 // Invariants
 // 1. A call that panics without a driver is made only if the user has chosen an alarm that needs that driver, if the
@@ -42,43 +42,16 @@ pub(crate) fn drop_all<T>(values: impl IntoIterator<Item = T>) {
     first.unwrap_or_else(|payload| resume_unwind(payload));
 }
 
-#[cfg_attr(not(target_os = "linux"), allow(dead_code))] // Elsewhere only tests need it.
-pub(crate) fn with_io<T>(make: impl FnOnce() -> T) -> io::Result<T> {
-    if has_no_epoll() { Err(lacking()) } else { if_enabled(make) }
-}
-
 /// Creates something that registers with a driver of the current runtime. If the driver or the runtime is missing, the
 /// error is of the kind `Unsupported`.
 pub(crate) fn if_enabled<T>(make: impl FnOnce() -> T) -> io::Result<T> {
-    Handle::try_current().map_err(|_| lacking())?;
-    catch_unwind(AssertUnwindSafe(make)).map_err(|_| lacking())
-}
-
-fn lacking() -> io::Error {
-    io::ErrorKind::Unsupported.into()
+    let result = Handle::try_current().ok().and_then(|_| catch_unwind(AssertUnwindSafe(make)).ok());
+    result.ok_or_else(|| io::ErrorKind::Unsupported.into())
 }
 
 /// Whether the panic of a call without a driver can be caught.
 pub(crate) fn may_catch() -> bool {
     cfg!(panic = "unwind") && !std::thread::panicking()
-}
-
-/// Whether no runtime of this process can have an I/O driver, because there is no epoll instance. `false` if the system
-/// does not say.
-#[cfg_attr(not(target_os = "linux"), allow(dead_code))] // Elsewhere only tests need it.
-fn has_no_epoll() -> bool {
-    use std::fs::{read_dir, read_link};
-
-    if !cfg!(target_os = "linux") {
-        return false;
-    }
-    // The files of this thread: `/proc/self` shows the main thread's, which may have ended.
-    let Ok(mut files) = read_dir("/proc/thread-self/fd") else { return false };
-    files.all(|file| match file.and_then(|file| read_link(file.path())) {
-        Ok(what) => !what.to_string_lossy().contains("eventpoll"),
-        // The file has just been closed, so no runtime in use has it.
-        Err(error) => error.kind() == io::ErrorKind::NotFound,
-    })
 }
 
 #[cfg(test)]
@@ -94,14 +67,5 @@ mod tests {
             }
         }
         catch_panic(|| std::panic::panic_any(Bomb));
-    }
-
-    /// `tests/alone/silence.rs` checks a process without an I/O driver.
-    #[cfg(target_os = "linux")]
-    #[test]
-    fn a_runtime_with_an_io_driver_is_never_taken_to_have_none() {
-        let _runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
-        assert!(!has_no_epoll());
-        assert!(std::thread::spawn(|| !has_no_epoll()).join().unwrap());
     }
 }

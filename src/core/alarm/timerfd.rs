@@ -4,6 +4,7 @@
 // 1. Another file under our number is never closed, and another `timerfd` is set back to its remaining time: the
 //    program may have closed all files and opened others. A forked process leaves its parent's file alone.
 
+use std::fs::{read_dir, read_link};
 use std::future::{Future, poll_fn};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -118,7 +119,10 @@ impl TimerfdAlarm {
     /// One that calls `waker` when it goes off. Fails if the system has none to give, and outside a runtime with
     /// `enable_io`.
     pub(crate) fn new(waker: &Waker) -> io::Result<Self> {
-        let fd = panics::with_io(|| {
+        if there_is_no_epoll() {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        let fd = panics::if_enabled(|| {
             let fd = Timerfd::new()?;
             #[allow(deprecated)] // In favour of an unsafe function for I/O safe types, of which `Timerfd` is one.
             AsyncFd::with_interest(fd, Interest::READABLE)
@@ -155,11 +159,31 @@ impl Drop for TimerfdAlarm {
     }
 }
 
+/// Whether no runtime of this process can have an I/O driver, because there is no epoll instance: tokio would panic, and
+/// print a message. `false` if the system does not say.
+fn there_is_no_epoll() -> bool {
+    // The files of this thread: `/proc/self` shows the main thread's, which may have ended.
+    let Ok(mut files) = read_dir("/proc/thread-self/fd") else { return false };
+    files.all(|file| match file.and_then(|file| read_link(file.path())) {
+        Ok(what) => !what.to_string_lossy().contains("eventpoll"),
+        // The file has just been closed, so no runtime in use has it.
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+    })
+}
+
 #[cfg(all(test, not(hairspring_loom)))]
 mod tests {
     use rustix::time::timerfd_gettime;
 
     use super::*;
+
+    /// `tests/alone/silence.rs` checks a process without an I/O driver.
+    #[test]
+    fn a_runtime_with_an_io_driver_is_never_taken_to_have_none() {
+        let _runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
+        assert!(!there_is_no_epoll());
+        assert!(std::thread::spawn(|| !there_is_no_epoll()).join().unwrap());
+    }
 
     impl TimerfdAlarm {
         /// How long it is until it goes off.
