@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use tokio::runtime::{Handle, RuntimeFlavor};
 
-use super::hooks::{Hooks, TESTS_MAY_PAUSE};
 use super::source::any_is_held;
+use super::{Hooks, TESTS_MAY_PAUSE};
 
 /// The longest duration, 500 years. Longer ones are shortened to this.
 pub(crate) const FAR_FUTURE: Duration = Duration::from_secs(500 * 365 * 86_400);

@@ -12,7 +12,7 @@ use std::ops::{Add, Sub};
 use std::sync::LazyLock;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::hooks::Hooks;
+use super::Hooks;
 use super::instant::{is_the_systems, saturate};
 use super::source::system_now;
 use crate::wheel::Tick;
@@ -344,7 +344,7 @@ impl Offsets {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::hooks::TESTS_MAY_PAUSE;
+    use crate::clock::TESTS_MAY_PAUSE;
     use crate::wheel::Ticks;
 
     #[test]

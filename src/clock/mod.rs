@@ -1,4 +1,4 @@
-//! Conversions between instants and the wheel's ticks.
+//! Conversions between instants and the wheel's ticks, and [`Hooks`].
 //!
 //! A tick is a nanosecond, counted from an origin that all timers of the process share. Nothing is rounded: coarser
 //! ticks would gain nothing, as empty levels of the wheel cost nothing.
@@ -30,7 +30,6 @@ macro_rules! add_and_sub_assign {
 
 pub(crate) use add_and_sub_assign;
 
-pub(crate) mod hooks;
 pub(crate) mod instant;
 pub(crate) mod jumping;
 pub(crate) mod source;
@@ -39,6 +38,15 @@ pub use instant::Instant;
 
 use crate::wheel::{Tick, Ticks};
 use instant::FAR_FUTURE;
+
+/// Implements the traits through which tests reach into this crate.
+///
+/// Code that a test may reach into declares such a trait, whose functions do nothing by default. With the feature
+/// `test-util`, the module `test_util` implements them all. Nothing below it knows it.
+pub(crate) struct Hooks;
+
+/// Whether tests can control clocks. If so, one may pause the clock of a current-thread runtime at any time.
+pub(crate) const TESTS_MAY_PAUSE: bool = cfg!(feature = "test-util");
 
 /// The time from the origin to its first use: 50 years, or as far as the platform can represent. Earlier instants need
 /// not be distinguished.

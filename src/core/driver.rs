@@ -14,8 +14,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use tokio::runtime::{self, Handle};
 
-use crate::clock::hooks::Hooks;
-use crate::clock::{Instant, instant, source};
+use crate::clock::{Hooks, Instant, instant, source};
 use crate::core::alarm::driver_sleep::DriverSleep;
 use crate::core::alarm::{Alarm, TimerfdAlarm, TurnAlarm, has_threads};
 use crate::core::jumps;

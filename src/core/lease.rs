@@ -17,8 +17,7 @@ use std::sync::Arc;
 
 use tokio::runtime::{self, Handle};
 
-use crate::clock::hooks::Hooks;
-use crate::clock::{self, instant, source};
+use crate::clock::{self, Hooks, instant, source};
 use crate::core::alarm::Alarm;
 use crate::core::alarm::thread::{self, AlarmHandler};
 use crate::core::capacity::Capacity;

@@ -30,8 +30,7 @@ use std::thread;
 use tokio::runtime::{self, Handle, RuntimeFlavor};
 use tokio::task::{self, JoinHandle};
 
-use crate::clock::hooks::Hooks;
-use crate::clock::source;
+use crate::clock::{Hooks, source};
 use crate::core::alarm::has_threads;
 use crate::core::driver::Driver;
 use crate::core::lease::{Owner, TimerLease};

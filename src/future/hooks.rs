@@ -14,7 +14,7 @@ pub(crate) trait WaitHooks {
 }
 
 #[cfg(not(feature = "test-util"))]
-impl WaitHooks for crate::clock::hooks::Hooks {}
+impl WaitHooks for crate::clock::Hooks {}
 
 /// The kind of item that a timer belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -20,8 +20,7 @@ use std::time::Duration;
 
 use tokio::task::coop;
 
-use crate::clock::hooks::Hooks;
-use crate::clock::{self, Instant};
+use crate::clock::{self, Hooks, Instant};
 use crate::core::epoch::Epoch;
 use crate::core::registry;
 use crate::core::shard::{InsertError, Key, Shard, ShardLease};

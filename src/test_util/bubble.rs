@@ -20,8 +20,7 @@ use tokio::runtime::{self, Builder, Handle, Runtime, RuntimeFlavor};
 use tokio::sync::oneshot;
 use tokio::task;
 
-use crate::clock;
-use crate::clock::hooks::Hooks;
+use crate::clock::{self, Hooks};
 use crate::core::registry::{self, TaskHooks};
 use crate::test_util::chance::Random;
 use crate::test_util::hold::{Claim, Claimed};

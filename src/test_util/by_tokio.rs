@@ -22,8 +22,7 @@ use std::time::{Duration, Instant as StdInstant};
 
 use tokio::runtime::Handle;
 
-use crate::clock::hooks::Hooks;
-use crate::clock::{self, Instant, duration_of, instant, instant_of};
+use crate::clock::{self, Hooks, Instant, duration_of, instant, instant_of};
 use crate::core::alarm::driver_sleep::DriverSleep;
 use crate::core::driver::DriverHooks;
 use crate::core::lease::{TimerHold, TimerLease};

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{LazyLock, Mutex};
 
-use crate::clock::hooks::Hooks;
+use crate::clock::Hooks;
 use crate::core::lease::TimerLease;
 use crate::core::shard::FireHooks;
 use crate::test_util::lock;

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use tokio::runtime::{self, Handle};
 
-use crate::clock::hooks::Hooks;
+use crate::clock::Hooks;
 use crate::clock::jumping::{ClockTime, JumpHooks, Jumping, nanos_in};
 use crate::core::jumps;
 use crate::test_util::idle::Watch;

@@ -14,10 +14,9 @@ use std::time::Duration;
 
 use tokio::runtime::{self, Handle, RuntimeFlavor};
 
-use crate::clock::hooks::Hooks;
 use crate::clock::instant::ClockHooks;
 use crate::clock::source::{Offset, any_is_held, one_is_held};
-use crate::clock::{self, Instant, instant};
+use crate::clock::{self, Hooks, Instant, instant};
 use crate::core::lease::{TimerHooks, TimerLease};
 use crate::core::registry;
 use crate::core::turns::Turns;

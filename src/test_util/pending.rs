@@ -9,9 +9,8 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
-use crate::clock::hooks::Hooks;
 use crate::clock::source::any_is_held;
-use crate::clock::{self, Instant, source};
+use crate::clock::{self, Hooks, Instant, source};
 use crate::core::lease::TimerLease;
 use crate::core::registry;
 use crate::core::shard::Key;

@@ -15,8 +15,7 @@ mod lease;
 use std::task::Waker;
 
 pub(crate) use self::lease::ShardLease;
-use crate::clock::hooks::Hooks;
-use crate::clock::source;
+use crate::clock::{Hooks, source};
 use crate::core::capacity::Capacity;
 use crate::core::epoch::{Epoch, Holders};
 use crate::core::parker::Next;
