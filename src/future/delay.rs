@@ -14,8 +14,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use crate::clock::{self, Instant};
-use crate::future::Sleep;
-use crate::future::hooks::TimerKind;
+use crate::future::{Sleep, TimerKind};
 use crate::timer::Timer;
 use crate::util::error::Error;
 

@@ -3,10 +3,9 @@
 
 pub mod boot;
 pub(crate) mod delay;
-pub(crate) mod hooks;
 mod interval;
 mod lazy_sleep;
-mod sleep;
+pub(crate) mod sleep;
 mod spans;
 mod timeout;
 pub mod wall;
@@ -17,6 +16,7 @@ use std::time::Duration;
 pub use delay::{Time, TrySleep};
 pub use interval::{Interval, MissedTickBehavior, interval, interval_at};
 pub(crate) use lazy_sleep::LazySleep;
+pub(crate) use sleep::TimerKind;
 pub use sleep::{Sleep, sleep, sleep_until};
 pub(crate) use timeout::has_spent_the_budget;
 pub use timeout::{FutureExt, Timeout, timeout, timeout_at};

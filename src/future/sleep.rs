@@ -24,11 +24,22 @@ use crate::clock::{self, Hooks, Instant};
 use crate::core::epoch::Epoch;
 use crate::core::registry;
 use crate::core::shard::{InsertError, Key, Shard, ShardLease};
-use crate::future::hooks::{TimerKind, WaitHooks};
 use crate::future::spans::Spans;
 use crate::timer::Timer;
 use crate::util::error::Error;
 use crate::wheel::Tick;
+
+pub(crate) trait WaitHooks {
+    /// An entry of the shard at an address begins to wait. `made` is where the user's code created it.
+    #[inline]
+    fn begins_to_wait(_shard: usize, _: Key, _made: &'static Location<'static>, _: TimerKind) {}
+
+    #[inline]
+    fn waits_no_more(_shard: usize, _: Key) {}
+}
+
+#[cfg(not(feature = "test-util"))]
+impl WaitHooks for Hooks {}
 
 /// How long a sleep may wait in a task that a worker polls while its runtime ends. The runtime is about to drop the
 /// task, unless the task blocks the worker.
@@ -137,6 +148,19 @@ pub struct Sleep {
     key: Key,
     flags: Flags,
     spans: Spans,
+}
+
+/// The kind of item that a sleep belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(unreachable_pub)] // Rust 1.85 does not see that the methods of `Delay` name it.
+pub enum TimerKind {
+    Sleep,
+    Timeout,
+    Interval,
+    /// The timer of the first entry.
+    DelayQueue,
+    /// The timer of the first entry.
+    DeadlineMap,
 }
 
 /// The rest of the state in one word, which keeps a sleep at 40 bytes. From the lowest bits up: the epoch of its timer,

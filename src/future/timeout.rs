@@ -13,8 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::clock::Instant;
 use crate::future::delay::{Delay, Time};
-use crate::future::hooks::TimerKind;
-use crate::future::{sleep, sleep_until};
+use crate::future::{TimerKind, sleep, sleep_until};
 use crate::timer::Timer;
 use crate::util::error::{Elapsed, Error};
 

@@ -87,8 +87,7 @@ use futures_core::Stream;
 
 use crate::clock::jumping::{ClockTime, Jumping, Reading, nanos_in};
 use crate::future::delay::Delay;
-use crate::future::hooks::TimerKind;
-use crate::future::{Timeout, boot};
+use crate::future::{Timeout, TimerKind, boot};
 use crate::timer::Timer;
 use crate::util::error::Error;
 

@@ -14,7 +14,7 @@ use crate::clock::{self, Hooks, Instant, source};
 use crate::core::lease::TimerLease;
 use crate::core::registry;
 use crate::core::shard::Key;
-use crate::future::hooks::{TimerKind, WaitHooks};
+use crate::future::sleep::{TimerKind, WaitHooks};
 use crate::test_util::idle::Watch;
 use crate::test_util::{held, lock};
 use crate::wheel::Tick;
