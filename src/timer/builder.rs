@@ -252,7 +252,7 @@ impl Builder {
     pub fn build(self) -> Result<Timer, BuildError> {
         if self.clock.is_some() {
             // Its driver has nothing to do, and dropping the driver must not end the timer.
-            return Ok(Timer::built(self.by_hand()?));
+            return Ok(Timer::built(self.open()?.0));
         }
         let (runtime, timer, driver) = self.build_here()?;
         let timer = Timer::built(timer);
@@ -332,27 +332,24 @@ impl Builder {
     }
 
     fn make(self) -> Result<(TimerLease, Driver), BuildError> {
-        if self.clock.is_some() {
-            let timer = self.by_hand()?;
-            return Ok((timer, Driver::new(timer, Alarm::Thread)));
-        }
+        let (timer, alarm) = self.open()?;
+        Ok((timer, Driver::new(timer, alarm)))
+    }
+
+    /// Opens the timer, and returns what its driver waits with.
+    // Only borrowed: dropping a test's clock ends its timers, so something has to hold the new one first.
+    fn open(&self) -> Result<(TimerLease, Alarm), BuildError> {
         let settings = self.settings()?;
-        let timer = TimerLease::try_open(false, &settings);
-        let timer = timer.map_err(|error| alarm_error(settings.alarm, error))?;
-        Ok((timer, Driver::new(timer, settings.alarm)))
+        let opened = match &self.clock {
+            Some(clock) => Ok((clock.open(&settings), Alarm::Thread)),
+            None => TimerLease::try_open(false, &settings).map(|timer| (timer, settings.alarm)),
+        };
+        opened.map_err(|error| alarm_error(settings.alarm, error))
     }
 
-    /// A timer on the given manual clock.
-    fn by_hand(&self) -> Result<TimerLease, BuildError> {
-        // Only borrowed: dropping the clock ends its timers, so something has to hold the new one first.
-        let clock = self.clock.as_ref().expect("only called with a clock");
-        let shards = self.shards.unwrap_or(1);
-        Ok(clock.open(&self.clone().shards(shards).settings()?))
-    }
-
-    fn settings(self) -> Result<Settings, BuildError> {
-        let mut settings =
-            Handle::try_current().map_or_else(|_| Settings::with_shards(1), |runtime| Settings::of(&runtime));
+    fn settings(&self) -> Result<Settings, BuildError> {
+        let runtime = Handle::try_current().ok().filter(|_| self.clock.is_none());
+        let mut settings = runtime.map_or_else(|| Settings::with_shards(1), |runtime| Settings::of(&runtime));
         let shards = self.shards.unwrap_or(settings.shards);
         BuildError::check_range("shards", shards, 1..=MOST_SHARDS)?;
         settings.shards = shards;
