@@ -140,7 +140,9 @@ pub fn pause_with_grace(grace: Duration) {
 /// ```
 #[track_caller]
 pub fn resume() {
-    check();
+    if let Some(why) = refusal() {
+        panic!("{why}");
+    }
     if !resume_own() {
         tokio::time::resume();
         by_tokio::read_clock();
@@ -221,13 +223,6 @@ fn refusal() -> Option<&'static str> {
         return Some("time cannot be frozen from outside the Tokio runtime");
     }
     (!is_paused()).then_some(NOT_PAUSED)
-}
-
-#[track_caller]
-pub(super) fn check() {
-    if let Some(why) = refusal() {
-        panic!("{why}");
-    }
 }
 
 /// Makes the first poll of a future that moves the clock panic if the clock is not paused.
