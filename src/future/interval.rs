@@ -5,6 +5,7 @@
 // 2. No task is woken for a tick that it has not polled for.
 
 use std::future::poll_fn;
+use std::panic::Location;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -163,7 +164,7 @@ impl<T: Time> Interval<T> {
     pub(crate) fn new(delay: T::Sleep, period: Duration, timer: Option<&Timer>) -> Self {
         assert!(!period.is_zero(), "`period` must be non-zero.");
         let missed_tick_behavior = MissedTickBehavior::default();
-        let spans = Spans::new("Interval", || timer.and_then(Timer::name));
+        let spans = Spans::new("Interval", Location::caller(), || timer.and_then(Timer::name));
         let delay = delay.of(TimerKind::Interval);
         Interval { delay, period, missed: 0, missed_tick_behavior, spans }
     }

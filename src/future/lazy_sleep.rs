@@ -102,4 +102,10 @@ impl LazySleep {
     pub(crate) fn has_come(&self, tick: Tick) -> bool {
         self.sleep.has_come(tick)
     }
+
+    /// Whether the timer has a resolution, or is yet to be found.
+    #[inline]
+    pub(crate) fn may_round(&self) -> bool {
+        self.sleep.may_round()
+    }
 }

@@ -11,6 +11,7 @@ mod timeout;
 pub mod wall;
 
 use std::future::IntoFuture;
+use std::panic::Location;
 use std::time::Duration;
 
 pub use delay::{Time, TrySleep};
@@ -30,9 +31,14 @@ use crate::wheel::Tick;
 /// A sleep on the given timer, or without one on the timer of the runtime that polls it.
 #[track_caller]
 pub(crate) fn sleep_on(timer: Option<&Timer>, deadline: Tick) -> Sleep {
+    sleep_made_at(Location::caller(), timer, deadline)
+}
+
+/// [`sleep_on`], attributed to the line of user's code that created the owner of the sleep.
+pub(crate) fn sleep_made_at(made: &'static Location<'static>, timer: Option<&Timer>, deadline: Tick) -> Sleep {
     match timer {
-        Some(timer) => Sleep::on(registry::shard_of(timer.lease), deadline),
-        None => Sleep::new(deadline),
+        Some(timer) => Sleep::on(registry::shard_of(timer.lease), deadline, made),
+        None => Sleep::made_at(made, deadline),
     }
 }
 

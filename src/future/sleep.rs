@@ -210,41 +210,38 @@ impl Sleep {
     #[inline]
     #[track_caller]
     pub(crate) fn new(deadline: Tick) -> Sleep {
+        Sleep::made_at(Location::caller(), deadline)
+    }
+
+    /// A sleep that the line `made` of user's code created.
+    #[inline]
+    pub(crate) fn made_at(made: &'static Location<'static>, deadline: Tick) -> Sleep {
         // The first poll finds the timer, unless a test controls a clock. Then the sleep belongs to the current clock
         // from here on.
-        let timer = registry::shard_if_held();
-        Sleep::at(timer, deadline)
+        Sleep::at(registry::shard_if_held(), deadline, made)
     }
 
     /// A sleep on the timer that the caller chose. It keeps the timer alive.
-    #[track_caller]
-    pub(crate) fn on(timer: ShardLease, deadline: Tick) -> Sleep {
+    pub(crate) fn on(timer: ShardLease, deadline: Tick, made: &'static Location<'static>) -> Sleep {
         timer.join();
-        let mut sleep = Sleep::at(Some(timer), deadline);
+        let mut sleep = Sleep::at(Some(timer), deadline, made);
         sleep.flags.0 |= Flags::CHOSEN;
         sleep
     }
 
     #[inline]
-    #[track_caller]
-    fn at(timer: Option<ShardLease>, deadline: Tick) -> Sleep {
-        let spans = Spans::new("Sleep", || timer.and_then(ShardLease::name));
+    fn at(timer: Option<ShardLease>, deadline: Tick, made: &'static Location<'static>) -> Sleep {
+        let spans = Spans::new("Sleep", made, || timer.and_then(ShardLease::name));
         let now = || timer.map_or_else(clock::now, ShardLease::now);
         let spans = spans.operation("Sleep::new_timeout", deadline, now);
         let flags = Flags((TimerKind::Sleep as u32) << Epoch::BITS | timer.map_or(0, |timer| timer.epoch().0));
         let shard = timer.map(ShardLease::shard);
-        Sleep { deadline, made: Location::caller(), shard, key: Key::numbered(0), flags, spans }
-    }
-
-    /// The same sleep, attributed to the line of user code that created its owner.
-    pub(crate) fn made_at(mut self, line: &'static Location<'static>) -> Sleep {
-        self.made = line;
-        self
+        Sleep { deadline, made, shard, key: Key::numbered(0), flags, spans }
     }
 
     /// The same sleep on another timer, until `deadline`.
     pub(crate) fn moved_to(&self, timer: &Timer, deadline: Tick) -> Sleep {
-        let mut moved = super::sleep_on(Some(timer), deadline).made_at(self.made).of(self.flags.kind());
+        let mut moved = super::sleep_made_at(self.made, Some(timer), deadline).of(self.flags.kind());
         moved.flags.0 |= self.flags.0 & (Flags::BEGUN | Flags::DONE);
         moved
     }
@@ -586,6 +583,12 @@ impl Sleep {
     /// Whether the timer's clock has reached a tick. Reads no clock if the tick is far ahead.
     pub(crate) fn has_come(&self, tick: Tick) -> bool {
         self.timer().map_or_else(|| clock::now() >= tick, |timer| timer.has_come(tick))
+    }
+
+    /// Whether the timer has a resolution, or is yet to be found.
+    #[inline]
+    pub(crate) fn may_round(&self) -> bool {
+        self.timer().is_none_or(ShardLease::rounds)
     }
 
     /// Panics with an error that the owner cannot return.

@@ -42,10 +42,12 @@ mod on {
     impl std::panic::RefUnwindSafe for Spans {}
 
     impl Spans {
-        /// Records that a timer of this type was created at the caller's line, on the timer of that name.
-        #[track_caller]
-        pub(crate) fn new(concrete_type: &'static str, timer: impl FnOnce() -> Option<&'static str>) -> Self {
-            let location = Location::caller();
+        /// Records that the line `made` created a timer of this type, on the timer of that name.
+        pub(crate) fn new(
+            concrete_type: &'static str,
+            made: &'static Location<'static>,
+            timer: impl FnOnce() -> Option<&'static str>,
+        ) -> Self {
             let resource = trace_span!(
                 target: TARGET,
                 parent: None,
@@ -53,9 +55,9 @@ mod on {
                 concrete_type = concrete_type,
                 kind = "timer",
                 timer = timer(),
-                loc.file = location.file(),
-                loc.line = location.line(),
-                loc.col = location.column(),
+                loc.file = made.file(),
+                loc.line = made.line(),
+                loc.col = made.column(),
             );
             if resource.is_disabled() {
                 return Spans::default();
@@ -100,6 +102,7 @@ mod on {
 
 #[cfg(not(feature = "tracing"))]
 mod off {
+    use std::panic::Location;
     use std::task::Poll;
 
     use crate::wheel::Tick;
@@ -111,7 +114,11 @@ mod off {
     #[allow(clippy::unused_self)] // As above.
     impl Spans {
         #[inline]
-        pub(crate) fn new(_: &'static str, _: impl FnOnce() -> Option<&'static str>) -> Self {
+        pub(crate) fn new(
+            _: &'static str,
+            _: &'static Location<'static>,
+            _: impl FnOnce() -> Option<&'static str>,
+        ) -> Self {
             Spans
         }
 

@@ -21,7 +21,7 @@ use std::time::Duration;
 use ::hyper::rt;
 
 use crate::clock;
-use crate::future::{Sleep, now_on, sleep_on};
+use crate::future::{Sleep, now_on, sleep_made_at};
 use crate::timer::Timer;
 use crate::wheel::Tick;
 
@@ -100,7 +100,7 @@ impl HyperTimer {
 
 impl HyperTimer {
     fn sleep_until_tick(&self, deadline: Tick) -> Pin<Box<dyn rt::Sleep>> {
-        Box::pin(sleep_on(self.timer.as_ref(), deadline).made_at(self.made))
+        Box::pin(sleep_made_at(self.made, self.timer.as_ref(), deadline))
     }
 }
 

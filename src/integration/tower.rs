@@ -35,7 +35,7 @@ use tower_service::Service;
 use crate::clock;
 use crate::deadline::delay::DeadlineSleep;
 use crate::deadline::{Deadline, DeadlineExceeded};
-use crate::future::{self, now_on, sleep_on};
+use crate::future::{self, now_on, sleep_made_at};
 use crate::timer::Timer;
 use crate::util::error::{self, Elapsed};
 
@@ -192,7 +192,7 @@ impl<L, A: Clone> TimeoutLayer<L, A> {
             }
             RequestLimit::Deadline(deadline) => deadline,
         };
-        let sleep = sleep_on(timer, clock::tick_of(deadline.into())).made_at(self.made);
+        let sleep = sleep_made_at(self.made, timer, clock::tick_of(deadline.into()));
         let response = future::Timeout::new(response, DeadlineSleep::over(deadline, sleep));
         ResponseFuture { response, late: PhantomData, answer: self.answer.clone() }
     }

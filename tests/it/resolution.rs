@@ -79,7 +79,7 @@ fn a_late_interval_catches_up_without_its_driver() {
 mod by_hand {
     use std::future::Future;
     use std::pin::Pin;
-    use std::task::{Context, Poll};
+    use std::task::{Context, Poll, Waker};
 
     use futures::StreamExt;
     use hairspring::test_util::ManualClock;
@@ -142,6 +142,26 @@ mod by_hand {
                 assert_eq!(now, round_up(origin, now, resolution));
                 limit += 2;
                 assert!(woken.count() <= limit, "more than one wake-up each");
+            }
+        }
+    }
+
+    #[test]
+    fn queues_and_maps_are_ready_after_a_deadline_before_its_multiple() {
+        for resolution in RESOLUTIONS {
+            let (clock, timer) = timer_at_a_multiple(resolution);
+            let cx = &mut Context::from_waker(Waker::noop());
+            let mut queue = DelayQueue::with_timer(&timer);
+            let (map, mut expirations) = DeadlineMap::with_timer(&timer);
+            for has_waited in [false, true] {
+                queue.insert((), NANO);
+                map.insert((), (), NANO);
+                if has_waited {
+                    assert!(queue.poll_expired(cx).is_pending() && expirations.poll_next_unpin(cx).is_pending());
+                }
+                clock.advance(2 * NANO);
+                assert!(queue.poll_expired(cx).is_ready(), "a queue, {resolution:?}, {has_waited}");
+                assert!(expirations.poll_next_unpin(cx).is_ready(), "a map, {resolution:?}, {has_waited}");
             }
         }
     }

@@ -40,7 +40,7 @@ use crate::collections::Metrics;
 use crate::collections::published::{Published, Publisher};
 use crate::core::capacity::Capacity;
 use crate::core::parker::Next;
-use crate::future::{LazySleep, TimerKind, now_on, sleep_on};
+use crate::future::{LazySleep, TimerKind, now_on, sleep_made_at};
 use crate::timer::Timer;
 use crate::util::panics::drop_all;
 use crate::util::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -107,10 +107,9 @@ impl<K, V> Shared<K, V> {
         map
     }
 
-    #[track_caller]
     pub(super) fn endless_sleep(&self) -> LazySleep {
-        let sleep = sleep_on(self.timer.as_ref(), Tick::MAX);
-        LazySleep::new(sleep.of(TimerKind::DeadlineMap).made_at(self.made))
+        let sleep = sleep_made_at(self.made, self.timer.as_ref(), Tick::MAX);
+        LazySleep::new(sleep.of(TimerKind::DeadlineMap))
     }
 
     #[inline]

@@ -12,6 +12,7 @@ mod parker;
 mod pool;
 mod timer;
 
+use std::panic::Location;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize as PlainUsize, Ordering::Relaxed};
@@ -218,7 +219,7 @@ impl World {
     }
 
     pub(crate) fn sleeping(self, deadline: Tick) -> (Sleep, Arc<Woken>) {
-        let mut sleep = Sleep::on(self.lease, deadline);
+        let mut sleep = Sleep::on(self.lease, deadline, Location::caller());
         let woken = Woken::new();
         assert!(poll(&mut sleep, &woken).is_pending());
         (sleep, woken)

@@ -1,5 +1,6 @@
 //! Models of a timer: its shards, turns, driver and sleeps.
 
+use std::panic::Location;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
@@ -270,7 +271,7 @@ fn shutdown_against_the_drop_of_the_driver() {
 fn first_poll_against_shutdown() {
     check("first poll against shutdown", || {
         let world = World::new();
-        let mut sleep = Sleep::on(world.lease, far(1));
+        let mut sleep = Sleep::on(world.lease, far(1), Location::caller());
         let woken = Woken::new();
         let task = Task::new(world);
         let waker = woken.clone();
