@@ -122,10 +122,9 @@ impl Driver {
         Driver { timer, alarm, may_have_time, clock, sleep, timerfd, inline, approach, is_a_task, runtime }
     }
 
-    /// Call this before spawning the driver, as a whole task, on `runtime`, and before anything can wait on its timer.
+    /// Call this before spawning the driver, as a whole task, on `runtime`.
     pub(crate) fn in_a_task_of(mut self, runtime: &Handle) -> Self {
         self.is_a_task = true;
-        Hooks::spawns_driver(runtime.id(), self.timer);
         // A `timerfd` would not reveal that a test has paused the clock.
         if self.alarm == Alarm::Auto && !instant::may_be_paused() {
             self.timer.turns().io.begin(runtime);

@@ -33,7 +33,7 @@ use tokio::task::{self, JoinHandle};
 use crate::clock::{Hooks, source};
 use crate::core::alarm::has_threads;
 use crate::core::driver::Driver;
-use crate::core::lease::{Owner, TimerLease};
+use crate::core::lease::{Owner, TimerHooks, TimerLease};
 use crate::core::settings::Settings;
 use crate::core::shard::ShardLease;
 use crate::util::error::Error;
@@ -256,6 +256,7 @@ fn owner_of(runtime: &Handle) -> Result<Arc<Owner>, Error> {
         }
         let settings = Settings::of(runtime);
         let timer = TimerLease::open(false, &settings);
+        Hooks::spawns_driver(id, timer);
         let driver = Driver::new(timer, settings.alarm);
         let owner = Owner::new(timer, true);
         let driver = list(timers, runtime, owner.clone(), driver);
@@ -284,7 +285,6 @@ fn list(mut timers: MutexGuard<'_, Timers>, runtime: &Handle, owner: Arc<Owner>,
     let timer = owner.timer();
     let id = runtime.id();
     let unlist = Unlist(id, timer);
-    let driver = driver.in_a_task_of(runtime);
     let replaced = timers.insert(id, owner);
     if let Some(replaced) = &replaced {
         replaced.timer().replace();
@@ -293,6 +293,7 @@ fn list(mut timers: MutexGuard<'_, Timers>, runtime: &Handle, owner: Arc<Owner>,
     // last owner of a timer ends it, which wakes tasks.
     drop(timers);
     drop(replaced);
+    let driver = driver.in_a_task_of(runtime);
     let has_workers = runtime.runtime_flavor() == RuntimeFlavor::MultiThread;
     spawn(runtime, DRIVER, async move {
         let _unlist = unlist;
