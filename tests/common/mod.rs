@@ -139,10 +139,7 @@ pub(crate) fn spend_the_budget() {
 
 /// The message with which `code` panics.
 pub(crate) fn panic_message<T>(code: impl FnOnce() -> T) -> String {
-    match catch_unwind(AssertUnwindSafe(code)) {
-        Ok(_) => panic!("this did not panic"),
-        Err(payload) => panic_message_of(&*payload),
-    }
+    panicked_with(code).err().expect("this did not panic")
 }
 
 thread_local! {

@@ -263,6 +263,7 @@ fn old_handles_do_not_affect_the_next_timer() {
             ended.push((built, 0));
             for (timer, most) in &ended {
                 let metrics = timer.metrics();
+                assert!(timer.is_shutdown());
                 assert_eq!((timer.shutdown(), metrics.pending()), (0, 0));
                 let counts = [metrics.registered(), metrics.fired(), metrics.lateness().count()];
                 assert!(counts.iter().all(|count| count <= most), "{counts:?} of another timer");

@@ -124,6 +124,46 @@ async fn ready_items_do_not_wait_for_a_coarse_timer() {
     assert!(start.elapsed() <= ms(1_000));
 }
 
+#[cfg(feature = "test-util")]
+#[tokio::test(start_paused = true)]
+async fn a_limit_that_has_begun_counts_again_on_a_chosen_timer() {
+    use hairspring::error::Elapsed;
+
+    let clock = hairspring::test_util::ManualClock::new();
+    let timer = Timer::builder().clock(&clock).build().unwrap();
+    macro_rules! counts_again {
+        ($made:expr, $first:expr, $then:expr) => {{
+            let mut items = $made;
+            for first in $first {
+                assert_eq!(poll(&mut items.next()), Poll::Ready(Some(first)));
+            }
+            assert!(poll(&mut items.next()).is_pending());
+            advance(ms(60)).await;
+            let mut items = items.with_timer(&timer);
+            advance(HOUR).await;
+            for after in [0, 99] {
+                clock.advance(ms(after));
+                assert!(poll(&mut items.next()).is_pending(), "{items:?}");
+            }
+            clock.advance(ms(1));
+            assert_eq!(poll(&mut items.next()), Poll::Ready(Some($then)));
+        }};
+    }
+    let items = || stream::iter([1, 2]).chain(stream::pending());
+    counts_again!(stream::pending::<u8>().timeout(ms(100)), [], Err(Elapsed::new()));
+    counts_again!(items().throttle(ms(100)), [1], 2);
+    counts_again!(items().chunks_timeout(9, ms(100)), [], vec![1, 2]);
+    counts_again!(items().debounce(ms(100)), [], 2);
+    counts_again!(items().debounce(HOUR).max_wait(ms(100)), [], 2);
+    counts_again!(items().throttle_latest(ms(100)), [1], 2);
+    assert_eq!((timer.metrics().fired(), Timer::current().metrics().pending()), (6, 0));
+
+    let mut silent = stream::pending::<u8>().timeout(Duration::ZERO);
+    assert_eq!(poll(&mut silent.next()), Poll::Ready(Some(Err(Elapsed::new()))));
+    let mut silent = silent.with_timer(&timer);
+    assert!(poll(&mut silent.next()).is_pending(), "one error for each silence");
+}
+
 #[test]
 fn size_hints() {
     let three = || stream::iter([1, 2, 3]);

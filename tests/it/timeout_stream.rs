@@ -4,9 +4,10 @@ use std::io::{self, ErrorKind, IoSlice};
 use std::marker::PhantomPinned;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use crate::common::{HOUR, Wakes, connection, ms, poll, poll_read, polled, settle};
+use crate::common::{HOUR, Wakes, connection, ms, poll, poll_read, poll_with, polled, settle};
 use hairspring::io::{Limit, LimitExceeded, TimeoutStream};
 use hairspring::{Duration, Instant, Timer, sleep};
 use tokio::io::{
@@ -302,6 +303,56 @@ async fn a_full_timer_is_an_error_not_a_panic() {
     assert_eq!(connection.read_u8().await.unwrap(), 1, "a read that does not wait needs no timer");
     drop(other);
     assert!(poll(&mut pin!(connection.read_u8())).is_pending(), "pending, now that there is room");
+}
+
+#[cfg(feature = "test-util")]
+#[tokio::test(start_paused = true)]
+async fn limits_that_are_set_hold_on_a_timer_chosen_later() {
+    type Set = fn(&mut TimeoutStream<DuplexStream>);
+    let limits: [(Limit, Set); 3] = [
+        (Limit::Read, |connection| connection.set_read_timeout(Some(ms(100)))),
+        (Limit::Idle, |connection| connection.set_idle_timeout(Some(ms(100)))),
+        (Limit::Deadline, |connection| connection.set_deadline(Some(Instant::now() + ms(160)))),
+    ];
+    for (limit, set) in limits {
+        let (mut connection, _peer) = connection();
+        set(&mut connection);
+        let (woken, waker) = Wakes::new();
+        assert!(poll_read(&mut connection, &waker).is_pending());
+        sleep(ms(60)).await;
+        let clock = hairspring::test_util::ManualClock::new();
+        let mut connection = connection.with_timer(&Timer::builder().clock(&clock).build().unwrap());
+        assert_eq!(woken.count(), 1, "woken, to poll on the new timer");
+        sleep(HOUR).await;
+        for (after, wakes) in [(0, 1), (99, 1), (1, 2)] {
+            clock.advance(ms(after));
+            assert_eq!(woken.count(), wakes, "{limit:?}");
+            match poll_read(&mut connection, &waker) {
+                Poll::Pending => assert_eq!(wakes, 1, "{limit:?} is late"),
+                Poll::Ready(read) => assert_eq!((exceeded(read).0, wakes), (limit, 2)),
+            }
+        }
+    }
+    let timer = Timer::builder().build().unwrap();
+    let (mut connection, _peer) = connection();
+    connection = connection.with_timer(&timer).with_write_timeout(ms(30));
+    assert_eq!(exceeded(connection.write_all(b"12345").await), (Limit::Write, ms(30)));
+    assert_eq!(timer.metrics().fired(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_waker_is_woken() {
+    let (connection, _peer) = connection();
+    let mut connection = connection.with_read_timeout(ms(30));
+    let [(before, old), (after, new)] = [Wakes::new(), Wakes::new()];
+    assert!(poll_with(&mut pin!(connection.read_u8()), &old).is_pending());
+    let mut read = pin!(connection.read_u8());
+    assert!(poll_with(&mut read, &new).is_pending());
+    sleep(ms(30)).await;
+    settle().await;
+    assert_eq!((before.count(), after.count()), (0, 1));
+    drop(old);
+    assert_eq!(Arc::strong_count(&before), 1, "the old waker was dropped");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,5 +1,5 @@
-//! A hold or a new rate is in force when the call returns, whatever another thread is doing to the clock. Here for clocks
-//! that run; in the fuzzer's programs, threads hold all others.
+//! A hold or a new rate is in force when the call returns, even if it comes from a waker that the clock's own thread calls.
+//! In the fuzzer's programs, other threads hold clocks.
 
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;

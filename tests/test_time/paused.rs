@@ -1,11 +1,12 @@
 //! A paused clock moves from deadline to deadline whenever nothing else can happen. The fuzzer tests with random programs
 //! that it is exact: see `tests/it/fuzz`. The cases here are rare in such programs.
 
+use std::sync::{Arc, Mutex};
 use std::thread;
 
 use crate::common::{
-    HOUR, both_flavours, current_thread, ms, multi_thread, must_end, must_end_on, on_both_flavours, panicked, paused,
-    poll, polled,
+    HOUR, Random, both_flavours, current_thread, ms, multi_thread, must_end, must_end_on, on_both_flavours, on_wake,
+    panicked, paused, poll, poll_with, polled,
 };
 use crate::kinds::{BUBBLES, DAY, EACH, MICRO, TOKIOS, WORKERS, on_each, on_each_and_in_a_task};
 use crate::threads::inside::holds_time;
@@ -18,6 +19,39 @@ const NOT_PAUSED: &str = "time is not frozen: call `pause` first";
 #[test]
 fn time_stands_while_code_blocks_between_awaits() {
     on_each_and_in_a_task(&[WORKERS.as_slice(), &BUBBLES].concat(), holds_time);
+}
+
+/// Sleeps of random lengths, and a clock that is moved past them step by step.
+async fn advances(with_tokio: bool) {
+    let (start, tokios, _held) = (Instant::now(), tokio::time::Instant::now(), test_util::hold());
+    let fired = Arc::new(Mutex::new(Vec::new()));
+    let (mut sleeps, mut random) = (Vec::new(), Random::new(1));
+    for _ in 0..100 {
+        let (mut nap, fired) = (sleep(random.duration(2 * HOUR)), fired.clone());
+        let deadline = nap.deadline();
+        let waker = on_wake(move || fired.lock().unwrap().push((deadline, Instant::now())));
+        assert!(poll_with(&mut nap, &waker).is_pending());
+        sleeps.push(nap);
+    }
+    let mut moved = Duration::ZERO;
+    for step in [1, 999, 1_000_001, 51_592_000, 123_456_789_012, 3_600_000_000_000, 1 << 60] {
+        advance(Duration::from_nanos(step)).await;
+        moved += Duration::from_nanos(step);
+        assert_eq!(start.elapsed(), moved);
+        let due = sleeps.iter().filter(|nap| nap.deadline() <= start + moved).count();
+        assert_eq!(fired.lock().unwrap().len(), due);
+    }
+    let fired = fired.lock().unwrap();
+    assert!(fired.is_sorted() && fired.iter().all(|(deadline, now)| deadline == now), "{fired:?}");
+    assert_eq!(tokios.elapsed() == moved, with_tokio);
+}
+
+/// tokio 3710, 3837: `advance` overshot. tokio 7841: woken tasks had not run when it returned. Ours moves both crates'
+/// clocks exactly, and has woken the tasks in order when it returns.
+#[test]
+fn advance_fires_in_order_and_moves_exactly() {
+    on_each(&TOKIOS, || advances(true));
+    on_each(&WORKERS, || advances(false));
 }
 
 /// As with tokio's, a task sees what was sent before an `advance` no later than the end of its wait. Tests of

@@ -33,6 +33,7 @@ fn a_thousand_steps_and_blocking_work_are_waited_for() {
                 let (sender, receiver) = tokio::sync::oneshot::channel();
                 tokio::spawn(async move { sender.send(()) });
                 receiver.await.unwrap();
+                tokio::task::yield_now().await;
             }
             sets.store(true, SeqCst);
         });

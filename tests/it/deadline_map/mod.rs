@@ -32,12 +32,16 @@ fn a_map_works_outside_runtimes_and_outlives_them() {
         map.insert("due", 2, Duration::ZERO);
         assert_eq!(poll(&mut expirations), Poll::Ready(Some(("due", 2))), "a due entry needs no timer");
         assert_eq!(poll(&mut expirations), Poll::Pending);
+        let start = std::time::Instant::now();
         map.touch("later", ms(5));
         assert_eq!(futures::executor::block_on(expirations.recv()), Some(("later", 1)));
+        assert!(start.elapsed() >= ms(5), "early");
         drop(home);
         for runtime in bare() {
+            let start = std::time::Instant::now();
             map.insert("next", 3, ms(1));
             assert_eq!(runtime.block_on(expirations.recv()), Some(("next", 3)));
+            assert!(start.elapsed() >= ms(1), "early");
         }
     });
 }

@@ -215,7 +215,7 @@ impl Pair {
                 Kind::Flush => stream.poll_flush(cx),
                 Kind::Shutdown => stream.poll_shutdown(cx),
             });
-            // Who has no budget is woken later.
+            // A task without budget is woken later.
             yield_now().await;
             polled.ok()
         });

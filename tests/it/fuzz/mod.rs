@@ -1,5 +1,5 @@
 //! Random operations on a wheel, a timer, a queue, a map, streams and a connection, and random programs on test clocks,
-//! which are compared with models that are too simple to be wrong: see TESTING.md.
+//! which are compared with models that are simpler: see TESTING.md.
 
 mod run;
 mod wheel;
@@ -74,7 +74,6 @@ mod on_test_clocks {
         rounds::<connection::Pair>(300);
     }
 
-    /// tokio 3710, 3837: `advance` overshot. tokio 7841: tasks had not been woken when it returned.
     #[test]
     fn programs_on_a_current_thread_runtime_see_virtual_time() {
         rounds::<virtual_time::OnCurrentThread>(80);

@@ -1,10 +1,9 @@
 //! Runs rounds of a target, and shortens a failing one. A seed determines a round.
 
 use std::fmt::Debug;
-use std::panic::{self, AssertUnwindSafe};
 use std::time::{Duration, Instant};
 
-use crate::common::{Random, panic_message_of};
+use crate::common::{Random, panicked_with};
 
 /// How long to keep shortening a failing list of operations.
 const SHRINKING: Duration = Duration::from_secs(20);
@@ -55,7 +54,7 @@ pub(crate) struct Round<T> {
 /// Runs the round of a seed, and returns a report if it fails.
 pub(crate) fn round<T: Target>(seed: u64) -> Result<(), String> {
     let mut log = Vec::new();
-    let result = caught(|| {
+    let result = panicked_with(|| {
         let mut random = Random::new(seed);
         let Round { mut target, length, .. } = T::new(&mut random);
         for _ in 0..length {
@@ -66,11 +65,6 @@ pub(crate) fn round<T: Target>(seed: u64) -> Result<(), String> {
         target.finish();
     });
     result.map_err(|message| report::<T>(seed, &message, &log))
-}
-
-/// Calls `code`, and returns its message if it panics.
-fn caught(code: impl FnOnce()) -> Result<(), String> {
-    panic::catch_unwind(AssertUnwindSafe(code)).map_err(|payload| panic_message_of(&*payload))
 }
 
 fn report<T: Target>(seed: u64, message: &str, log: &[T::Op]) -> String {
@@ -90,7 +84,7 @@ fn report<T: Target>(seed: u64, message: &str, log: &[T::Op]) -> String {
 
 fn replay<T: Target>(seed: u64, ops: &[T::Op]) -> Result<(), String> {
     (0..TRIES).try_for_each(|_| {
-        caught(|| {
+        panicked_with(|| {
             let mut target = T::new(&mut Random::new(seed)).target;
             for op in ops {
                 target.apply(op);

@@ -22,9 +22,9 @@ const AT_ONCE: usize = 128;
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Op {
-    /// The inner stream has so many more answers, the last of which may be another than an item.
+    /// The inner stream gets this many more answers. Only the last may be something other than an item.
     Give(usize, Answer),
-    /// With one of two wakers, and with a budget that is spent before, or by the inner stream.
+    /// With one of two wakers. The budget may be spent before the poll, or by the inner stream.
     Poll(usize, bool, bool),
     Advance(u64),
     /// Sets the longest wait of a `debounce`.
@@ -268,7 +268,7 @@ impl Target for Pair {
                 inner.answers.extend((1..count).map(|_| Answer::Item).chain([last]));
                 if let Some(wait) = &mut self.waits {
                     wait.may = true;
-                    wait.must |= inner.waker.is_some() && !matches!(model.rule, Rule::Throttle);
+                    wait.must |= inner.waker.is_some();
                 }
                 inner.waker.take().into_iter().for_each(Waker::wake);
             }
@@ -334,7 +334,7 @@ impl Pair {
             }
             let cx = &mut Context::from_waker(waker);
             let polled = panicked_with(|| limited.poll(cx)).ok();
-            // Who has no budget is woken later.
+            // A task without budget is woken later.
             yield_now().await;
             polled
         });
