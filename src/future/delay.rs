@@ -130,7 +130,8 @@ impl Delay<Instant> for Sleep {
 ///
 /// It resolves to `Ok` at the deadline, never before. If the timer is at capacity, the first poll returns the error,
 /// and another poll tries again; sleeps do not queue for room. A reset of a waiting sleep needs no new room. If the
-/// timer is shut down while the sleep waits, it resolves to the error immediately.
+/// timer is shut down while the sleep waits, it resolves to the error immediately; a sleep that was given no timer
+/// continues on the runtime's next.
 ///
 /// [`Timer::try_sleep`](crate::Timer::try_sleep) returns a `TrySleep`, and [`TrySleep::from`] takes any sleep,
 /// including those of [`boot`](crate::boot) and [`wall`](crate::wall).

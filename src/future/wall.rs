@@ -185,8 +185,8 @@ pub type Sleep = boot::Sleep<SystemTime>;
 ///
 /// - Forward past one or more ticks: one tick is returned immediately, with the time of the first of them. The others
 ///   are skipped; [`missed`](AlignedInterval::missed) counts them.
-/// - Back by less than a period: no tick is repeated.
-/// - Back by more: ticks follow the new time, so some times get a second tick.
+/// - Back to less than a period before the last tick: no tick is repeated.
+/// - Back further: ticks follow the new time, so some times get a second tick.
 ///
 /// # Panics
 ///

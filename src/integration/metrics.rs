@@ -2,7 +2,7 @@
 //! feature `metrics`.
 //!
 //! Timers, maps and queues keep their own counts, which the reporter reads periodically. Their operations cost the same
-//! with and without it.
+//! with and without it; only a queue copies its counts after each poll.
 
 use std::fmt;
 use std::future::Future;
@@ -44,7 +44,7 @@ const ENTRIES_CAPACITY: &str = "hairspring_entries_capacity";
 /// |---|---|---|---|
 /// | `hairspring_timers_registered_total` | counter | timers | those that had to wait |
 /// | `hairspring_timers_fired_total` | counter | timers | those that fired |
-/// | `hairspring_timers_cancelled_total` | counter | timers | those that ended without firing: dropped, found past their deadline by a poll, or shut down |
+/// | `hairspring_timers_cancelled_total` | counter | timers | those that ended without firing: dropped, found past their deadline by a poll or a reset, or shut down |
 /// | `hairspring_timers_refused_total` | counter | registrations | those refused because the timer was at capacity |
 /// | `hairspring_timers_pending` | gauge | timers | those that wait now |
 /// | `hairspring_timers_capacity` | gauge | timers | how many may wait at a time; absent if there is no limit |
@@ -165,8 +165,8 @@ impl<T> DelayQueue<T> {
     /// Returns a reporter of this queue's metrics, with the label `name` set to `name`, and `kind` to `queue`. Needs
     /// the feature `metrics`.
     ///
-    /// A queue belongs to one task, so the reporter sees the counts as of the last poll, `drain` or `clear`. When the
-    /// queue is dropped, the remaining entries count as removed.
+    /// A queue belongs to one task, so the reporter sees the counts as of this call, or as of the last poll, or the last
+    /// `drain` or `clear` that took entries. When the queue is dropped, those that remained then count as removed.
     ///
     /// # Examples
     ///
@@ -322,7 +322,7 @@ fn describe_timer() {
     describe_counter!(
         CANCELLED,
         Unit::Count,
-        "Timers that ended without firing: dropped, found past their deadline by a poll, or shut down."
+        "Timers that ended without firing: dropped, found past their deadline by a poll or a reset, or shut down."
     );
     describe_counter!(REFUSED, Unit::Count, "Registrations refused because the timer was at capacity.");
     describe_counter!(TURNS, Unit::Count, "Checks for due timers.");

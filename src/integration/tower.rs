@@ -126,7 +126,7 @@ impl<L> TimeoutLayer<L> {
     ///
     /// `answer` gets the deadline that has passed: the request's, with [`per_request`](TimeoutLayer::per_request), or
     /// one without a name. If the timer is at capacity or was shut down, `answer` gets that deadline too, but it has
-    /// not [passed](Deadline::has_passed) yet. Each service and each response has a clone of `answer`.
+    /// not [passed](Deadline::has_passed) yet on the timer's clock, rounded up to its resolution. Each service and each response has a clone of `answer`.
     ///
     /// # Examples
     ///

@@ -66,7 +66,8 @@ pub use limits::LimitExceeded;
 /// with [`ErrorKind::QuotaExceeded`](io::ErrorKind::QuotaExceeded) and the timer's [`Error`](crate::error::Error) as
 /// the inner error. On a thread that blocks in a runtime that was shut down, it fails with
 /// [`ErrorKind::Other`](io::ErrorKind::Other). If a timer is [shut down](crate::Timer::shutdown), the limits continue
-/// on the runtime's next timer, unless you chose the timer with [`with_timer`](Self::with_timer). Nothing panics.
+/// on the runtime's next timer, unless you chose the timer with [`with_timer`](Self::with_timer). Nothing panics,
+/// unless this starts the process's first timer and the system refuses a thread or, on WebAssembly, outside a runtime.
 ///
 /// # Cancel safety
 ///

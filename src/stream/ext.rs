@@ -50,7 +50,7 @@ pub trait StreamExt: Stream {
     ///
     /// The time counts from this call, and then from each item. The stream is polled before the timer, so a ready item
     /// wins, however late. An item only moves the deadline, without touching the timer. With a zero duration, the
-    /// stream yields an error whenever no item is ready.
+    /// stream yields the error at the first poll of each silence.
     ///
     /// # Examples
     ///

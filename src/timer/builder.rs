@@ -9,8 +9,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 use super::Timer;
-use crate::clock;
-use crate::clock::hooks::Hooks;
+use crate::clock::{self, Hooks};
 use crate::core::alarm::Alarm;
 use crate::core::driver::Driver;
 use crate::core::lease::{TimerHooks, TimerLease};
@@ -102,9 +101,9 @@ impl Builder {
     /// It saves nothing for timeouts that are cancelled, as most are. With a resolution, timers are
     /// [coalesced](Builder::coalesce) only if you ask for it.
     ///
-    /// The rounding applies to every sleep, even to one of zero or one whose deadline has passed: it waits for the next
-    /// multiple, so tasks that are ready run first, as with tokio. The first poll is ready only if the driver has
-    /// already processed that multiple, so an [`Interval`](crate::Interval) that is behind catches up immediately.
+    /// The rounding applies to every sleep, even to one of zero: it waits for the next multiple, so tasks that are ready
+    /// run first, as with tokio. The first poll is ready only if the driver has already processed the multiple, so an
+    /// [`Interval`](crate::Interval) that is behind catches up immediately.
     ///
     /// Queues, maps, and timers on the [`boot`](crate::boot) and [`wall`](crate::wall) clocks are woken at multiples of
     /// the resolution, but any poll after a deadline is ready.
@@ -158,7 +157,8 @@ impl Builder {
     /// [install](Builder::install) it, everything in the runtime that was not given another timer uses it, also what
     /// panics.
     ///
-    /// A sleep counts from the first poll that finds its deadline ahead until it fires, is dropped or is shut down.
+    /// A sleep counts from the first poll that finds its deadline ahead until it fires, is dropped or is shut down, or until a
+    /// poll or a reset finds the deadline passed.
     /// After it has fired, a reset makes it count again from the next such poll. An interval counts while a tick waits,
     /// and a queue or a map counts as one sleep while it waits, however many entries it holds. A timer at capacity does
     /// not affect sleeps that already wait.
@@ -192,8 +192,9 @@ impl Builder {
     /// Each turn of the driver takes tens of microseconds of CPU time, however few timers it fires. While at most one
     /// timer fires per `longest`, apart from short bursts after a rest, each fires when it is due. Denser timers share
     /// turns: a turn begins `longest / 2` after the first deadline that it fires, but not earlier than `longest` after
-    /// the previous turn. With 1 ms there are at most a thousand such turns a second. After a burst, timers count as
-    /// dense for up to 56 times `longest`. None fires early.
+    /// the previous turn. With 1 ms there are at most a thousand such turns a second. A timer that is registered
+    /// only after the last has fired, as by one task that sleeps in a loop, is not dense. After a burst, timers count as
+    /// dense for up to 56 times `longest`. None fires early. With [`Alarm::Tokio`] this setting has no effect.
     ///
     /// # Examples
     ///

@@ -60,8 +60,8 @@ impl Timer {
         Builder::default()
     }
 
-    /// Returns the timer that sleeps use here: the current runtime's, or the process's own timer outside a runtime and
-    /// on a runtime that has been shut down.
+    /// Returns the timer that sleeps use here: the current runtime's, or the process's own outside a runtime. On a
+    /// runtime that has been shut down, where sleeps panic, it also returns the process's own.
     ///
     /// # Panics
     ///
