@@ -87,12 +87,12 @@ impl AsyncWrite for Fake {
 /// What an operation returns if it ends: the limit and its length in its error, if there is one.
 type Result = std::result::Result<(), Option<(Limit, Duration)>>;
 
-/// An operation that waits: since when, the waker of its last poll, how often that was woken before, and whether it must
-/// or may be woken before a limit ends.
-#[derive(Debug, Clone, Copy)]
+/// An operation that waits: since when, what its last poll's waker counts, how often that was woken before, and whether it
+/// must be woken before a limit ends.
+#[derive(Debug, Clone)]
 struct Wait {
     since: u64,
-    waker: usize,
+    woken: Arc<Wakes>,
     before: usize,
     wakes: bool,
 }
@@ -103,9 +103,9 @@ pub(crate) struct Pair {
     timer: Timer,
     runtime: Runtime,
     stream: Option<TimeoutStream<Fake>>,
-    wakers: [(Arc<Wakes>, Waker); 2],
-    now: u64,
     /// Of a read, and of the rest.
+    wakers: [[(Arc<Wakes>, Waker); 2]; 2],
+    now: u64,
     waits: [Option<Wait>; 2],
     timeouts: [Option<u64>; 2],
     idle: Option<u64>,
@@ -127,9 +127,9 @@ impl Target for Pair {
             runtime: Builder::new_current_thread().build().expect("the system has room for a runtime"),
             stream: Some(TimeoutStream::new(Fake(Answer::Waits)).with_timer(&timer)),
             timer,
-            wakers: [Wakes::new(), Wakes::new()],
+            wakers: [(); 2].map(|()| [Wakes::new(), Wakes::new()]),
             now: 0,
-            waits: [None; 2],
+            waits: [None, None],
             timeouts: [None; 2],
             idle: None,
             active: 0,
@@ -193,14 +193,17 @@ impl Target for Pair {
     fn finish(&mut self) {
         self.stream = None;
         assert_eq!(self.clock.pending(), 0, "a dropped stream keeps no timer");
-        assert!(self.wakers.iter().all(|(woken, _)| Arc::strong_count(woken) == 2), "nor a waker");
+        self.waits = [None, None];
+        self.keeps_no_waker_but_the_last();
     }
 }
 
 impl Pair {
     fn poll(&mut self, kind: Kind, answer: Answer, waker: usize, is_spent: bool) {
         let side = usize::from(kind != Kind::Read);
-        let (woken, task) = &self.wakers[waker];
+        // What gives a task without budget its turn wakes it, too.
+        let fresh = Wakes::new();
+        let (woken, task) = if is_spent { &fresh } else { &self.wakers[side][waker] };
         let before = woken.count();
         let stream = self.stream.as_mut().expect("it is not dropped");
         stream.get_mut().0 = answer;
@@ -248,8 +251,9 @@ impl Pair {
                 assert!(woken.count() > before, "it was not woken");
             }
             Answer::Waits | Answer::Spends => {
-                let since = self.waits[side].map_or(self.now, |wait| wait.since);
-                self.waits[side] = Some(Wait { since, waker, before, wakes: false });
+                let since = self.waits[side].as_ref().map_or(self.now, |wait| wait.since);
+                let woken = woken.clone();
+                self.waits[side] = Some(Wait { since, woken, before, wakes: false });
                 let (end, exceeded) = self.end(side);
                 if end <= self.now {
                     self.ends(side, false);
@@ -272,14 +276,15 @@ impl Pair {
 
     /// The last activity, which a write in progress is until its timeout.
     fn active(&self) -> u64 {
-        let writes =
-            self.waits[1].map(|wait| self.timeouts[1].map_or(self.now, |length| self.now.min(wait.since + length)));
+        let writes = self.waits[1]
+            .as_ref()
+            .map(|wait| self.timeouts[1].map_or(self.now, |length| self.now.min(wait.since + length)));
         self.active.max(writes.unwrap_or(0))
     }
 
     /// When the first limit of an operation that waits ends, and what its error says.
     fn end(&self, side: usize) -> (u64, (Limit, Duration)) {
-        let since = self.waits[side].expect("it waits").since;
+        let since = self.waits[side].as_ref().expect("it waits").since;
         let deadline = self.deadline.map(|(at, set)| (at, Limit::Deadline, at.saturating_sub(set)));
         let own = self.timeouts[side].map(|length| (since + length, [Limit::Read, Limit::Write][side], length));
         let idle = self.idle.filter(|_| side == 0).map(|length| (self.active() + length, Limit::Idle, length));
@@ -289,17 +294,25 @@ impl Pair {
         })
     }
 
+    fn keeps_no_waker_but_the_last(&self) {
+        for (wakers, wait) in self.wakers.iter().zip(&self.waits) {
+            for (woken, _) in wakers {
+                let waits = wait.as_ref().is_some_and(|wait| Arc::ptr_eq(&wait.woken, woken));
+                assert!(waits || Arc::strong_count(woken) == 2, "a waker is left");
+            }
+        }
+    }
+
     fn compare(&self) {
         for side in [0, 1] {
-            let Some(wait) = self.waits[side] else { continue };
-            let woken = self.wakers[wait.waker].0.count() > wait.before;
+            let Some(wait) = &self.waits[side] else { continue };
+            let woken = wait.woken.count() > wait.before;
             let must = wait.wakes || self.end(side).0 <= self.now;
             assert!(woken || !must, "side {side} was not woken");
         }
-        let may_end = |side: &usize| self.waits[*side].is_some_and(|wait| wait.wakes || self.end(*side).0 < u64::MAX);
+        let may_end =
+            |side: &usize| self.waits[*side].as_ref().is_some_and(|wait| wait.wakes || self.end(*side).0 < u64::MAX);
         assert!(self.clock.pending() <= [0, 1].iter().filter(|side| may_end(side)).count(), "a timer is left");
-        if self.waits.iter().all(Option::is_none) {
-            assert!(self.wakers.iter().all(|(woken, _)| Arc::strong_count(woken) == 2), "a waker is left");
-        }
+        self.keeps_no_waker_but_the_last();
     }
 }
