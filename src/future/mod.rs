@@ -193,7 +193,7 @@ impl Timer {
     /// # Examples
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {
     /// # use hairspring::{Duration, Timer};
     /// let timer = Timer::builder().capacity(100).build().unwrap();
