@@ -74,9 +74,13 @@ impl LazySleep {
         }
     }
 
-    /// Sets the end and polls. Unlike [`end_at`](LazySleep::end_at), this wakes no task if the end has passed.
+    /// Sets the end and polls. Unlike [`end_at`](LazySleep::end_at), this wakes no task if the end has passed, and goes
+    /// by the clock even if the timer has a resolution.
     #[inline]
     pub(crate) fn poll_until(&mut self, end: Tick, cx: &mut Context<'_>) -> Poll<()> {
+        if self.sleep.may_round() && self.sleep.has_come(end) {
+            return Poll::Ready(());
+        }
         if end < self.sleep.tick() && self.sleep.is_registered() && self.sleep.has_come(end) {
             self.sleep.reset_idle(end);
         }
@@ -101,11 +105,5 @@ impl LazySleep {
     #[inline]
     pub(crate) fn has_come(&self, tick: Tick) -> bool {
         self.sleep.has_come(tick)
-    }
-
-    /// Whether the timer has a resolution, or is yet to be found.
-    #[inline]
-    pub(crate) fn may_round(&self) -> bool {
-        self.sleep.may_round()
     }
 }

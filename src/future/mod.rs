@@ -31,14 +31,14 @@ use crate::wheel::Tick;
 /// A sleep on the given timer, or without one on the timer of the runtime that polls it.
 #[track_caller]
 pub(crate) fn sleep_on(timer: Option<&Timer>, deadline: Tick) -> Sleep {
-    sleep_made_at(Location::caller(), timer, deadline)
+    sleep_made_at(timer, deadline, Location::caller())
 }
 
 /// [`sleep_on`], attributed to the line of user's code that created the owner of the sleep.
-pub(crate) fn sleep_made_at(made: &'static Location<'static>, timer: Option<&Timer>, deadline: Tick) -> Sleep {
+pub(crate) fn sleep_made_at(timer: Option<&Timer>, deadline: Tick, made: &'static Location<'static>) -> Sleep {
     match timer {
         Some(timer) => Sleep::on(registry::shard_of(timer.lease), deadline, made),
-        None => Sleep::made_at(made, deadline),
+        None => Sleep::made_at(deadline, made),
     }
 }
 

@@ -210,12 +210,12 @@ impl Sleep {
     #[inline]
     #[track_caller]
     pub(crate) fn new(deadline: Tick) -> Sleep {
-        Sleep::made_at(Location::caller(), deadline)
+        Sleep::made_at(deadline, Location::caller())
     }
 
     /// A sleep that the line `made` of user's code created.
     #[inline]
-    pub(crate) fn made_at(made: &'static Location<'static>, deadline: Tick) -> Sleep {
+    pub(crate) fn made_at(deadline: Tick, made: &'static Location<'static>) -> Sleep {
         // The first poll finds the timer, unless a test controls a clock. Then the sleep belongs to the current clock
         // from here on.
         Sleep::at(registry::shard_if_held(), deadline, made)
@@ -241,7 +241,7 @@ impl Sleep {
 
     /// The same sleep on another timer, until `deadline`.
     pub(crate) fn moved_to(&self, timer: &Timer, deadline: Tick) -> Sleep {
-        let mut moved = super::sleep_made_at(self.made, Some(timer), deadline).of(self.flags.kind());
+        let mut moved = super::sleep_made_at(Some(timer), deadline, self.made).of(self.flags.kind());
         moved.flags.0 |= self.flags.0 & (Flags::BEGUN | Flags::DONE);
         moved
     }

@@ -100,7 +100,7 @@ impl HyperTimer {
 
 impl HyperTimer {
     fn sleep_until_tick(&self, deadline: Tick) -> Pin<Box<dyn rt::Sleep>> {
-        Box::pin(sleep_made_at(self.made, self.timer.as_ref(), deadline))
+        Box::pin(sleep_made_at(self.timer.as_ref(), deadline, self.made))
     }
 }
 

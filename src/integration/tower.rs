@@ -126,7 +126,8 @@ impl<L> TimeoutLayer<L> {
     ///
     /// `answer` gets the deadline that has passed: the request's, with [`per_request`](TimeoutLayer::per_request), or
     /// one without a name. If the timer is at capacity or was shut down, `answer` gets that deadline too, but it has
-    /// not [passed](Deadline::has_passed) yet on the timer's clock, rounded up to its resolution. Each service and each response has a clone of `answer`.
+    /// not [passed](Deadline::has_passed) yet on the timer's clock, rounded up to its resolution. Each service and each
+    /// response has a clone of `answer`.
     ///
     /// # Examples
     ///
@@ -192,7 +193,7 @@ impl<L, A: Clone> TimeoutLayer<L, A> {
             }
             RequestLimit::Deadline(deadline) => deadline,
         };
-        let sleep = sleep_made_at(self.made, timer, clock::tick_of(deadline.into()));
+        let sleep = sleep_made_at(timer, clock::tick_of(deadline.into()), self.made);
         let response = future::Timeout::new(response, DeadlineSleep::over(deadline, sleep));
         ResponseFuture { response, late: PhantomData, answer: self.answer.clone() }
     }

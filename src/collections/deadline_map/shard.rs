@@ -108,7 +108,7 @@ impl<K, V> Shared<K, V> {
     }
 
     pub(super) fn endless_sleep(&self) -> LazySleep {
-        let sleep = sleep_made_at(self.made, self.timer.as_ref(), Tick::MAX);
+        let sleep = sleep_made_at(self.timer.as_ref(), Tick::MAX, self.made);
         LazySleep::new(sleep.of(TimerKind::DeadlineMap))
     }
 

@@ -108,9 +108,7 @@ impl<T> DelayQueue<T> {
                 Step::Cascaded => {}
                 Step::Done => {
                     let next = self.wheel.next_expiration().expect("there is an entry");
-                    // With a resolution, the sleep may end later than the entry.
-                    let is_due = self.sleep.may_round() && self.sleep.has_come(next);
-                    if !is_due && self.sleep.poll_until(next, cx).is_pending() {
+                    if self.sleep.poll_until(next, cx).is_pending() {
                         self.waits = true;
                         return Poll::Pending;
                     }
