@@ -65,7 +65,7 @@ pub struct Builder {
 /// The error of an alarm that could not be created.
 fn alarm_error(alarm: Alarm, error: io::Error) -> BuildError {
     let unsupported = |lacks: &str| BuildError::unsupported(format!("alarm is {alarm:?}: {lacks}"));
-    // The system's own errors have a number, also if it says that it does not support this.
+    // Errors of the system have a number, even those of the kind `Unsupported`.
     match (error.kind(), error.raw_os_error(), alarm) {
         (io::ErrorKind::Unsupported, None, Alarm::Timerfd) => {
             unsupported("needs Linux, and a runtime built with `enable_io`")
@@ -157,11 +157,10 @@ impl Builder {
     /// [install](Builder::install) it, everything in the runtime that was not given another timer uses it, also what
     /// panics.
     ///
-    /// A sleep counts from the first poll that finds its deadline ahead until it fires, is dropped or is shut down, or until a
-    /// poll or a reset finds the deadline passed.
-    /// After it has fired, a reset makes it count again from the next such poll. An interval counts while a tick waits,
-    /// and a queue or a map counts as one sleep while it waits, however many entries it holds. A timer at capacity does
-    /// not affect sleeps that already wait.
+    /// A sleep counts from the first poll that finds its deadline ahead until it fires, is dropped or is shut down, or
+    /// until a poll or a reset finds the deadline passed. After it has fired, a reset makes it count again from the next
+    /// poll that finds its deadline ahead. An interval counts while a tick waits, and a queue or a map counts as one
+    /// sleep while it waits, however many entries it holds. A timer at capacity does not affect sleeps that already wait.
     ///
     /// All shards share one counter, which adds some nanoseconds to each timer.
     ///

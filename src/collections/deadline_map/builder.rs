@@ -182,8 +182,8 @@ impl<K, V, S> Builder<K, V, S> {
     }
 
     /// Sets the timer that the stream waits on, and whose clock the map reads. By default the stream waits on the timer
-    /// of the runtime that polls it, and the map reads the clock of the current runtime. The timer must have no [capacity](crate::timer::Builder::capacity), because the
-    /// stream cannot return its errors.
+    /// of the runtime that polls it, and the map reads the clock of the current runtime. The timer must have no
+    /// [capacity](crate::timer::Builder::capacity), because the stream cannot return its errors.
     ///
     /// # Examples
     ///

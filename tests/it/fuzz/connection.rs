@@ -228,9 +228,8 @@ impl Pair {
         };
         let polled: Option<Poll<Result>> = polled.map(|polled| polled.map_err(limit_of));
 
-        let is_over = kind != Kind::Shutdown && self.deadline.is_some_and(|(at, _)| at <= self.now);
-        if is_over {
-            let (at, set) = self.deadline.expect("it is over");
+        let is_over = |&(at, _): &(u64, u64)| kind != Kind::Shutdown && at <= self.now;
+        if let Some((at, set)) = self.deadline.filter(is_over) {
             self.ends(side, false);
             let length = Duration::from_millis(at.saturating_sub(set));
             assert_eq!(polled, Some(Poll::Ready(Err(Some((Limit::Deadline, length))))));

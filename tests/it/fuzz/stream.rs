@@ -348,11 +348,11 @@ impl Pair {
         self.waits = Some(wait).filter(|_| polled == Some(Poll::Pending));
     }
 
-    fn compare(&mut self) {
+    fn compare(&self) {
         let model = &self.model;
         let waits_for_time = model.due.is_some_and(|due| model.now < due && due < u64::MAX);
         assert!(self.clock.pending() <= usize::from(waits_for_time), "a timer is left");
-        if let Some(wait) = &mut self.waits {
+        if let Some(wait) = &self.waits {
             let is_due = model.due.is_some_and(|due| due <= model.now);
             let woken = wait.woken.count() > wait.before;
             assert!(woken || !(wait.must || is_due), "it was not woken");
