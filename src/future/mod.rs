@@ -11,36 +11,20 @@ mod timeout;
 pub mod wall;
 
 use std::future::IntoFuture;
-use std::panic::Location;
 use std::time::Duration;
 
 pub use delay::{Time, TrySleep};
 pub use interval::{Interval, MissedTickBehavior, interval, interval_at};
 pub(crate) use lazy_sleep::LazySleep;
-pub(crate) use sleep::TimerKind;
 pub use sleep::{Sleep, sleep, sleep_until};
+pub(crate) use sleep::{TimerKind, sleep_made_at, sleep_on};
 pub(crate) use timeout::has_spent_the_budget;
 pub use timeout::{FutureExt, Timeout, timeout, timeout_at};
 
 use crate::clock::{self, Instant};
-use crate::core::registry;
 use crate::timer::Timer;
 use crate::util::error::Error;
 use crate::wheel::Tick;
-
-/// A sleep on the given timer, or without one on the timer of the runtime that polls it.
-#[track_caller]
-pub(crate) fn sleep_on(timer: Option<&Timer>, deadline: Tick) -> Sleep {
-    sleep_made_at(timer, deadline, Location::caller())
-}
-
-/// [`sleep_on`], attributed to the line of user's code that created the owner of the sleep.
-pub(crate) fn sleep_made_at(timer: Option<&Timer>, deadline: Tick, made: &'static Location<'static>) -> Sleep {
-    match timer {
-        Some(timer) => Sleep::on(registry::shard_of(timer.lease), deadline, made),
-        None => Sleep::made_at(deadline, made),
-    }
-}
 
 /// The time on the clock of the given timer, or without one on that of the current runtime.
 #[inline]

@@ -10,23 +10,19 @@
 // 4. A sleep that completed, was reset or was dropped leaves nothing in a shard.
 // 5. Only a ready poll spends the task's budget.
 
+mod poll;
+
 use std::fmt;
-use std::future::Future;
-use std::mem;
 use std::panic::Location;
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
 use std::time::Duration;
-
-use tokio::task::coop;
 
 use crate::clock::{self, Hooks, Instant};
 use crate::core::epoch::Epoch;
 use crate::core::registry;
-use crate::core::shard::{InsertError, Key, Shard, ShardLease};
+use crate::core::shard::{Key, Shard, ShardLease};
 use crate::future::spans::Spans;
 use crate::timer::Timer;
-use crate::util::error::Error;
 use crate::wheel::Tick;
 
 pub(crate) trait WaitHooks {
@@ -40,10 +36,6 @@ pub(crate) trait WaitHooks {
 
 #[cfg(not(feature = "test-util"))]
 impl WaitHooks for Hooks {}
-
-/// How long a sleep may wait in a task that a worker polls while its runtime ends. The runtime is about to drop the
-/// task, unless the task blocks the worker.
-const LAST_WAIT: Duration = Duration::from_millis(100);
 
 /// This much lateness counts as on time, as in tokio.
 const ON_TIME: Duration = Duration::from_millis(5);
@@ -111,6 +103,20 @@ pub fn sleep(duration: Duration) -> Sleep {
 #[doc(alias = "delay_until")]
 pub fn sleep_until(deadline: Instant) -> Sleep {
     Sleep::new(clock::tick_of(deadline))
+}
+
+/// A sleep on the given timer, or without one on the timer of the runtime that polls it.
+#[track_caller]
+pub(crate) fn sleep_on(timer: Option<&Timer>, deadline: Tick) -> Sleep {
+    sleep_made_at(timer, deadline, Location::caller())
+}
+
+/// [`sleep_on`], attributed to the line of user's code that created the owner of the sleep.
+pub(crate) fn sleep_made_at(timer: Option<&Timer>, deadline: Tick, made: &'static Location<'static>) -> Sleep {
+    match timer {
+        Some(timer) => Sleep::on(registry::shard_of(timer.lease), deadline, made),
+        None => Sleep::made_at(deadline, made),
+    }
 }
 
 /// The future that [`sleep`] and [`sleep_until`] return.
@@ -241,7 +247,7 @@ impl Sleep {
 
     /// The same sleep on another timer, until `deadline`.
     pub(crate) fn moved_to(&self, timer: &Timer, deadline: Tick) -> Sleep {
-        let mut moved = super::sleep_made_at(Some(timer), deadline, self.made).of(self.flags.kind());
+        let mut moved = sleep_made_at(Some(timer), deadline, self.made).of(self.flags.kind());
         moved.flags.0 |= self.flags.0 & (Flags::BEGUN | Flags::DONE);
         moved
     }
@@ -449,127 +455,6 @@ impl Sleep {
         self.set_stage(stage);
     }
 
-    /// Polls, and returns an error instead of panicking. If `is_spent`, this spends none of the task's budget.
-    #[inline]
-    pub(crate) fn poll_elapsed(&mut self, cx: &mut Context<'_>, is_spent: bool) -> Poll<Result<(), Error>> {
-        let elapsed = ready!(self.poll_stage(cx));
-        if !is_spent {
-            ready!(coop::poll_proceed(cx)).made_progress();
-        }
-        if elapsed.is_ok() {
-            self.set_stage(Flags::DONE);
-        }
-        Poll::Ready(elapsed)
-    }
-
-    #[inline]
-    fn poll_stage(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        // Moved out during the poll, which borrows the sleep.
-        let spans = mem::take(&mut self.spans);
-        let elapsed = spans.poll("poll_elapsed", || match self.flags {
-            flags if flags.has(Flags::WAITING) => self.poll_waiting(cx),
-            flags if flags.has(Flags::DONE) => Poll::Ready(Ok(())),
-            _ => self.poll_idle(cx),
-        });
-        self.spans = spans;
-        elapsed
-    }
-
-    // Not inlined: a first poll should not save the registers that this uses.
-    #[inline(never)]
-    fn poll_waiting(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        let ((lease, key), deadline) = (self.entry().expect("it waits on a timer"), self.deadline);
-        if lease.is_over(deadline) {
-            self.leave(Flags::DONE);
-            return Poll::Ready(Ok(()));
-        }
-        if lease.set_waker(key, cx.waker()) {
-            return Poll::Pending;
-        }
-        // It fired by another clock than this poll's, or just now, or its timer ended: check again.
-        self.leave(Flags::IDLE);
-        self.poll_idle(cx)
-    }
-
-    #[inline]
-    fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        let timer = if self.flags.has(Flags::CHOSEN) {
-            self.timer().expect("it was chosen")
-        } else {
-            match registry::shard_of_runtime() {
-                Ok(timer) => timer,
-                Err(error) => return self.poll_without_runtime(error, cx),
-            }
-        };
-        self.register(timer, cx)
-    }
-
-    /// Outside a runtime, this waits on the timer that it was on before, or on the process's own. In a runtime that has
-    /// ended it fails, but in a task that a worker polls only at the second time.
-    #[cold]
-    fn poll_without_runtime(&mut self, error: Error, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        let last = self.timer();
-        if error.is_no_runtime() {
-            return self.register(last.unwrap_or_else(registry::global_shard), cx);
-        }
-        let again = self.has_begun() && last.is_some_and(registry::is_global);
-        self.flags.0 |= Flags::BEGUN;
-        if self.has_come(self.deadline) {
-            return Poll::Ready(Ok(()));
-        }
-        if again || !registry::runs_tasks() {
-            return Poll::Ready(Err(error));
-        }
-        let global = registry::global_shard();
-        match global.insert(clock::later(global.now(), LAST_WAIT).min(self.deadline), cx.waker().clone()) {
-            Ok(key) => self.wait_on(global, key),
-            Err(_) if self.has_come(self.deadline) => Poll::Ready(Ok(())),
-            Err(_) => Poll::Ready(Err(error)),
-        }
-    }
-
-    #[inline]
-    fn register(&mut self, timer: ShardLease, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        // With a resolution other tasks run first, so only a turn can end the sleep here.
-        if timer.has_come(self.deadline) && !timer.rounds() {
-            return Poll::Ready(Ok(()));
-        }
-        match timer.insert(self.deadline, cx.waker().clone()) {
-            Ok(key) => self.wait_on(timer, key),
-            Err(InsertError::Closed) if !self.flags.has(Flags::CHOSEN) => self.poll_anew(cx),
-            Err(refusal) => self.refused(timer, &refusal),
-        }
-    }
-
-    /// The timer ended just now, with its runtime or by a shutdown. The next poll finds another.
-    #[cold]
-    fn poll_anew(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        self.shard = None;
-        self.flags.0 |= Flags::BEGUN;
-        cx.waker().wake_by_ref();
-        Poll::Pending
-    }
-
-    #[inline]
-    fn wait_on(&mut self, timer: ShardLease, key: Key) -> Poll<Result<(), Error>> {
-        Hooks::begins_to_wait(timer.address(), key, self.made, self.flags.kind());
-        self.shard = Some(timer.shard());
-        self.key = key;
-        self.flags = self.flags.with(Flags::EPOCH | Flags::STAGE, timer.epoch().0 | Flags::WAITING | Flags::BEGUN);
-        Poll::Pending
-    }
-
-    #[cold]
-    fn refused(&mut self, timer: ShardLease, refusal: &InsertError) -> Poll<Result<(), Error>> {
-        self.flags.0 |= Flags::BEGUN;
-        match *refusal {
-            _ if timer.is_over(self.deadline) => Poll::Ready(Ok(())),
-            InsertError::AlreadyDue => Poll::Ready(Ok(())),
-            InsertError::Closed => Poll::Ready(Err(Error::ended(timer.name()))),
-            InsertError::AtCapacity(pending) => Poll::Ready(Err(Error::over_capacity(timer.name(), pending))),
-        }
-    }
-
     /// Zero for a lateness that counts as on time.
     pub(crate) fn unless_on_time(&self, late: Duration) -> Duration {
         let on_time = late <= ON_TIME || self.timer().is_some_and(|timer| late <= clock::duration_of(timer.delays()));
@@ -589,32 +474,6 @@ impl Sleep {
     #[inline]
     pub(crate) fn may_round(&self) -> bool {
         self.timer().is_none_or(ShardLease::rounds)
-    }
-
-    /// Panics with an error that the owner cannot return.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn panic_with(&self, error: Error) -> ! {
-        let (what, instead) = match self.flags.kind() {
-            TimerKind::Sleep => ("sleep", "; to get an error instead, use `Timer::try_sleep` or `TrySleep::from`"),
-            TimerKind::Timeout => ("timeout", "; to get an error instead, use `Timer::try_timeout` or `into_fallible`"),
-            TimerKind::Interval => ("interval", "; to get an error instead, use `Interval::try_tick`"),
-            TimerKind::DelayQueue => ("queue", ""),
-            TimerKind::DeadlineMap => ("map", ""),
-        };
-        panic!("{error}; the {what} was created at {}{instead}", self.made)
-    }
-}
-
-impl Future for Sleep {
-    type Output = ();
-
-    #[inline]
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        match ready!(self.poll_elapsed(cx, false)) {
-            Ok(()) => Poll::Ready(()),
-            Err(error) => self.panic_with(error),
-        }
     }
 }
 
@@ -637,79 +496,5 @@ impl fmt::Debug for Sleep {
             _ => "idle",
         };
         f.debug_struct("Sleep").field("deadline", &self.deadline()).field("stage", &stage).finish_non_exhaustive()
-    }
-}
-
-#[cfg(all(test, not(hairspring_loom)))]
-mod tests {
-    use std::sync::mpsc;
-    use std::task::Waker;
-    use std::thread;
-
-    use tokio::runtime::Builder;
-
-    use super::*;
-    use crate::wheel::Step;
-
-    /// A bug that this crate had: the thread waited for an hour on the process's own timer, and so did the thread that
-    /// dropped the runtime.
-    #[test]
-    fn a_runtime_that_ends_between_the_search_and_the_registration_does_not_wait_for_the_deadline() {
-        let runtime = Builder::new_multi_thread().worker_threads(1).build().unwrap();
-        let (found, is_found) = mpsc::channel();
-        let blocked = runtime.spawn_blocking(move || {
-            let timer = registry::shard_of_runtime().unwrap();
-            found.send(()).unwrap();
-            while timer.is_default() {
-                thread::yield_now();
-            }
-            let mut sleep = sleep(Duration::from_secs(3_600));
-            let found = sleep.register(timer, &mut Context::from_waker(Waker::noop()));
-            assert!(found.is_pending());
-            futures::executor::block_on(std::future::poll_fn(|cx| sleep.poll_elapsed(cx, false)))
-        });
-        is_found.recv().unwrap();
-        drop(runtime);
-        let ended = futures::executor::block_on(blocked).unwrap();
-        assert!(ended.is_err_and(|error| error.is_shutdown()));
-    }
-
-    /// A bug that this crate had: the sleep failed, because its runtime had ended.
-    #[test]
-    fn a_deadline_that_passes_while_a_sleep_is_registered_in_a_runtime_that_ends_is_met() {
-        let runtime = Builder::new_multi_thread().worker_threads(2).build().unwrap();
-        let (started, starts) = mpsc::channel();
-        let (ended, ends) = mpsc::channel();
-        runtime.spawn(async move {
-            let timer = registry::shard_of_runtime().unwrap();
-            started.send(()).unwrap();
-            while timer.is_default() {
-                thread::yield_now();
-            }
-            let (global, mut sleep) = (registry::global_shard(), sleep(Duration::from_millis(20)));
-            let (deadline, (locked, is_locked)) = (sleep.deadline, mpsc::channel());
-            let elapsed = thread::scope(|scope| {
-                scope.spawn(move || {
-                    let (mut state, mut fired) = (global.shard().lock(), Vec::new());
-                    locked.send(()).unwrap();
-                    while !global.has_come(deadline) {}
-                    loop {
-                        match state.wheel.step(deadline) {
-                            Step::Fired { value, .. } => fired.push(value),
-                            Step::Cascaded => {}
-                            Step::Done => break,
-                        }
-                    }
-                    drop(state);
-                    fired.into_iter().for_each(Waker::wake);
-                });
-                is_locked.recv().unwrap();
-                sleep.poll_elapsed(&mut Context::from_waker(Waker::noop()), false)
-            });
-            ended.send(elapsed.map(|elapsed| elapsed.is_ok())).unwrap();
-        });
-        starts.recv().unwrap();
-        runtime.shutdown_background();
-        assert_eq!(ends.recv().unwrap(), Poll::Ready(true));
     }
 }
