@@ -184,10 +184,19 @@ fn a_sleeping_thread_does_not_block_its_runtimes_end() {
             assert!(message.contains("the current tokio runtime was shut down"), "{name}: {message}");
         }
     }
-    let in_tasks: [fn(); 2] = [
+    let in_tasks: [fn(); 3] = [
         || block_in_place(|| Handle::current().block_on(sleep(HOUR))),
-        // With tokio's sleeps, this one does block it.
+        // With tokio's sleeps, this one and the next do block it.
         || block_on(sleep(HOUR)),
+        // A bug that this crate had: so did a sleep that was postponed.
+        || {
+            let mut nap = sleep(HOUR);
+            block_on(std::future::poll_fn(|cx| {
+                let polled = Pin::new(&mut nap).poll(cx);
+                nap.reset_at(Instant::now() + 2 * HOUR);
+                polled
+            }));
+        },
     ];
     for wait in in_tasks {
         must_end(move || {

@@ -168,9 +168,10 @@ impl ShardLease {
         drop(waker);
     }
 
-    /// Moves an entry, and returns whether it waits for the new deadline. If that has passed, wakes the entry
-    /// immediately.
-    pub(crate) fn reset(self, key: Key, deadline: Tick) -> bool {
+    /// Moves an entry of a sleep that was due at `before`, and returns whether it waits for the new deadline. If that
+    /// has passed, wakes the entry immediately. An entry that comes before the sleep's deadline is not postponed: its
+    /// sleep waits in a runtime that is ending.
+    pub(crate) fn reset(self, key: Key, before: Tick, deadline: Tick) -> bool {
         let shard = self.shard;
         let deadline = shard.expiry(deadline);
         let mut state = shard.lock();
@@ -182,7 +183,9 @@ impl ShardLease {
             catch_panic(|| waker.into_iter().for_each(Waker::wake));
             return false;
         }
-        let waits = state.wheel.reset(key, deadline);
+        let due = state.wheel.replace_deadline(key, deadline);
+        due.filter(|due| *due < before.min(deadline)).map(|due| state.wheel.reset(key, due));
+        let waits = due.is_some();
         if waits && (deadline < shard.next() || noticed.is_some_and(|before| deadline < before)) {
             shard.publish_earlier(state, deadline);
         } else {

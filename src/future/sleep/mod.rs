@@ -416,7 +416,7 @@ impl Sleep {
 
     pub(crate) fn reset_at_tick(&mut self, deadline: Tick) {
         if let Some((lease, key)) = self.entry() {
-            if deadline == self.deadline || lease.reset(key, deadline) {
+            if deadline == self.deadline || lease.reset(key, self.deadline, deadline) {
                 self.set_deadline(deadline);
                 return;
             }
