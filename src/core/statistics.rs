@@ -110,8 +110,9 @@ impl Lateness {
     #[track_caller]
     pub fn quantile(&self, share: f64) -> Duration {
         assert!((0.0..=1.0).contains(&share), "quantile({share}): the share must be from 0 to 1");
+        // The product of a share such as 7/25 may lie a little above a whole number.
         #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-        let wanted = ((self.count() as f64 * share).ceil() as u64).max(1);
+        let wanted = ((self.count() as f64 * share * (1.0 - f64::EPSILON)).ceil() as u64).max(1);
         let mut seen = 0;
         let reached = self.counts.iter().position(|&count| {
             seen += count;
@@ -230,6 +231,19 @@ mod tests {
         }
         left.add(&right);
         assert_eq!((left.counts, left.max), (both.counts, both.max));
+    }
+
+    /// A bug that this crate had: 25 times 0.28 is a little more than 7.
+    #[test]
+    fn a_share_that_ends_between_two_timers_does_not_count_the_later() {
+        for of in 1..200 {
+            for soon in 1..of {
+                let mut lateness = Lateness::default();
+                (0..of).for_each(|n| lateness.record(Ticks(if n < soon { 1 } else { 1_000_000_000 })));
+                let share = f64::from(soon) / f64::from(of);
+                assert_eq!(lateness.quantile(share), Duration::from_nanos(1), "{soon} of {of}");
+            }
+        }
     }
 
     #[test]
