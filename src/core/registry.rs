@@ -23,7 +23,7 @@ use std::collections::HashMap;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, RwLock, RwLockWriteGuard};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 
@@ -37,7 +37,7 @@ use crate::core::lease::{Owner, TimerHooks, TimerLease};
 use crate::core::settings::Settings;
 use crate::core::shard::ShardLease;
 use crate::util::error::Error;
-use crate::util::sync::{PerProcess, generation, lock};
+use crate::util::sync::{PerProcess, generation, unpoisoned};
 
 pub(crate) const DRIVER: &str = "hairspring driver";
 
@@ -59,9 +59,9 @@ thread_local! {
 static NEXT_THREAD: AtomicUsize = AtomicUsize::new(0);
 
 /// The timers of all runtimes. A forked process starts with none: its parent's belong to the parent's threads.
-static TIMERS: PerProcess<Mutex<Timers>> = PerProcess::new();
+static TIMERS: PerProcess<RwLock<Timers>> = PerProcess::new();
 
-pub(crate) type Timers = HashMap<runtime::Id, Arc<Owner>>;
+type Timers = HashMap<runtime::Id, Arc<Owner>>;
 
 static GLOBAL: PerProcess<Arc<Owner>> = PerProcess::new();
 
@@ -220,12 +220,22 @@ fn probe(runtime: &Handle, timer: TimerLease) {
     }
 }
 
-pub(crate) fn timers() -> MutexGuard<'static, Timers> {
-    lock(TIMERS.get(|_| Mutex::default()))
+/// The timer of a runtime that already has one. Threads that ask do not wait for each other.
+pub(crate) fn existing(runtime: runtime::Id) -> Option<Arc<Owner>> {
+    let timers = unpoisoned(timers().read());
+    live(&timers, runtime)
 }
 
-pub(crate) fn live(timers: &Timers, runtime: runtime::Id) -> Option<&Arc<Owner>> {
-    timers.get(&runtime).filter(|owner| owner.timer().serves())
+fn timers() -> &'static RwLock<Timers> {
+    TIMERS.get(|_| RwLock::default())
+}
+
+fn timers_to_change() -> RwLockWriteGuard<'static, Timers> {
+    unpoisoned(timers().write())
+}
+
+fn live(timers: &Timers, runtime: runtime::Id) -> Option<Arc<Owner>> {
+    timers.get(&runtime).filter(|owner| owner.timer().serves()).cloned()
 }
 
 /// Spawns one of this crate's tasks. Task names need `--cfg tokio_unstable`.
@@ -250,9 +260,12 @@ pub(crate) fn spawn(
 fn owner_of(runtime: &Handle) -> Result<Arc<Owner>, Error> {
     let id = runtime.id();
     loop {
-        let timers = timers();
+        if let Some(owner) = existing(id) {
+            return Ok(owner);
+        }
+        let timers = timers_to_change();
         if let Some(owner) = live(&timers, id) {
-            return Ok(owner.clone());
+            return Ok(owner);
         }
         let settings = Settings::of(runtime);
         let timer = TimerLease::open(false, &settings);
@@ -276,12 +289,17 @@ pub(crate) fn was_dropped(task: JoinHandle<()>) -> bool {
 }
 
 pub(crate) fn install(runtime: &Handle, timer: Arc<Owner>, driver: Driver) {
-    list(timers(), runtime, timer, driver);
+    list(timers_to_change(), runtime, timer, driver);
 }
 
 /// Spawns the driver, and lists its timer as the runtime's while the driver lives. The previous timer ends once nothing
 /// waits on it.
-fn list(mut timers: MutexGuard<'_, Timers>, runtime: &Handle, owner: Arc<Owner>, driver: Driver) -> JoinHandle<()> {
+fn list(
+    mut timers: RwLockWriteGuard<'_, Timers>,
+    runtime: &Handle,
+    owner: Arc<Owner>,
+    driver: Driver,
+) -> JoinHandle<()> {
     let timer = owner.timer();
     let id = runtime.id();
     let unlist = Unlist(id, timer);
@@ -313,7 +331,7 @@ struct Unlist(runtime::Id, TimerLease);
 impl Drop for Unlist {
     fn drop(&mut self) {
         let Unlist(runtime, gone) = self;
-        let mut timers = timers();
+        let mut timers = timers_to_change();
         if timers.get(runtime).is_some_and(|owner| owner.timer() == *gone) {
             let owner = timers.remove(runtime);
             drop(timers);

@@ -54,7 +54,7 @@ pub(super) fn timers_on(runtime: runtime::Id) -> Vec<TimerLease> {
 
 /// A runtime's timer, if it already has one. Held, because the runtime may end while one of our threads uses it.
 pub(super) fn existing(runtime: runtime::Id) -> Option<TimerHold> {
-    registry::live(&registry::timers(), runtime)?.timer().try_hold()
+    registry::existing(runtime)?.timer().try_hold()
 }
 
 /// Wakes the drivers that may run on a runtime, to check their clocks. It skips the timers of other runtimes: waking

@@ -1,10 +1,10 @@
 //! [`pending`]: the timers that wait, and where each was created.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::{self, Write as _};
 use std::iter;
 use std::panic::Location;
-use std::sync::{LazyLock, Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard, RwLock};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
@@ -17,6 +17,7 @@ use crate::core::shard::Key;
 use crate::future::sleep::{TimerKind, WaitHooks};
 use crate::test_util::idle::Watch;
 use crate::test_util::{held, lock};
+use crate::util::sync::unpoisoned;
 use crate::wheel::Tick;
 
 const NAMED: usize = 20;
@@ -232,14 +233,14 @@ impl Drop for NoTimersLeft {
 
 /// The timers that wait on some [`TimerLease`]s, by their clock.
 pub(super) fn of(timers: impl Iterator<Item = TimerLease>, now: Tick) -> Vec<Pending> {
-    // Lock before reading the entries: a timer that fires in between keeps its place.
-    let places = places();
     let mut found = Vec::new();
     for timer in timers {
         for shard in timer.all() {
+            // Lock before reading the entries: a timer that fires in between keeps its place.
+            let places = places(shard.address());
             let entries: Vec<_> = shard.read(|wheel| wheel.entries().collect());
             found.extend(entries.into_iter().map(|(key, deadline)| Pending {
-                place: places.get(&(shard.address(), key)).copied().unwrap_or((UNKNOWN, TimerKind::Sleep)),
+                place: places.get(&key).copied().unwrap_or((UNKNOWN, TimerKind::Sleep)),
                 deadline,
                 remaining: clock::duration_of(deadline - now),
             }));
@@ -262,6 +263,8 @@ pub(super) fn list(pending: &[Pending]) -> String {
 
 type Place = (&'static Location<'static>, TimerKind);
 
+type Places = HashMap<Key, Place>;
+
 /// For a timer that was registered before places were recorded.
 static UNKNOWN: &Location<'static> = Location::caller();
 
@@ -269,21 +272,24 @@ impl WaitHooks for Hooks {
     #[inline]
     fn begins_to_wait(shard: usize, key: Key, made: &'static Location<'static>, kind: TimerKind) {
         if any_is_held() {
-            places().insert((shard, key), (made, kind));
+            places(shard).insert(key, (made, kind));
         }
     }
 
     #[inline]
     fn waits_no_more(shard: usize, key: Key) {
         if any_is_held() {
-            places().remove(&(shard, key));
+            places(shard).remove(&key);
         }
     }
 }
 
+/// The places of a shard's timers. Shards do not share a lock: a thread in `block_on` that waits long for a thread of
+/// another runtime would count as waiting for the clock.
 #[cold]
-fn places() -> MutexGuard<'static, HashMap<(usize, Key), Place>> {
-    /// By the address of the shard.
-    static WAITING: LazyLock<Mutex<HashMap<(usize, Key), Place>>> = LazyLock::new(Mutex::default);
-    lock(&WAITING)
+fn places(shard: usize) -> MutexGuard<'static, Places> {
+    /// By the address of the shard, which is never freed.
+    static ALL: RwLock<BTreeMap<usize, &'static Mutex<Places>>> = RwLock::new(BTreeMap::new());
+    let known = unpoisoned(ALL.read()).get(&shard).copied();
+    lock(known.unwrap_or_else(|| unpoisoned(ALL.write()).entry(shard).or_insert_with(|| Box::leak(Box::default()))))
 }
