@@ -295,11 +295,9 @@ impl<S: Stream> Stream for ThrottleLatest<S> {
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<S::Item>> {
         let mut this = self.project();
         let (period, not_before) = (*this.period, this.not_before);
-        let held = ready!(this.latest.as_mut().poll_latest(cx, true, replace, |now| match *not_before {
-            // The first item.
-            None if !period.is_zero() => None,
-            not_before => Some(now.max(not_before.unwrap_or_default())),
-        }));
+        // Until a time that has passed, not until now: a timer with a resolution would delay that.
+        let until = |_| if period.is_zero() { Some(Tick::ZERO) } else { *not_before };
+        let held = ready!(this.latest.as_mut().poll_latest(cx, true, replace, until));
         if held.is_some() {
             *not_before = Some(clock::later(this.latest.limit.now(), period));
         }

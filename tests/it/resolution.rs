@@ -83,7 +83,7 @@ mod by_hand {
 
     use futures::StreamExt;
     use hairspring::test_util::ManualClock;
-    use hairspring::{DeadlineMap, DelayQueue, boot, wall};
+    use hairspring::{DeadlineMap, DelayQueue, StreamExt as _, boot, wall};
 
     use super::*;
     use crate::common::{Wakes, in_virtual_time};
@@ -162,6 +162,22 @@ mod by_hand {
                 clock.advance(2 * NANO);
                 assert!(queue.poll_expired(cx).is_ready(), "a queue, {resolution:?}, {has_waited}");
                 assert!(expirations.poll_next_unpin(cx).is_ready(), "a map, {resolution:?}, {has_waited}");
+            }
+        }
+    }
+
+    /// A bug that this crate had: it waited for a multiple after it had come.
+    #[test]
+    fn an_item_after_the_end_of_its_period_does_not_wait() {
+        for (period, pause) in [(ms(10), ms(60_300)), (Duration::ZERO, ms(10))] {
+            let (clock, timer) = timer_at_a_multiple(ms(1_000));
+            let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel();
+            let items = futures::stream::poll_fn(|cx| receiver.poll_recv(cx));
+            let mut items = items.throttle_latest(period).with_timer(&timer);
+            for item in [1, 2, 3] {
+                sender.send(item).unwrap();
+                assert_eq!(poll(&mut items.next()), Poll::Ready(Some(item)), "a period of {period:?}");
+                clock.advance(pause);
             }
         }
     }
