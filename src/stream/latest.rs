@@ -25,6 +25,8 @@ pub(super) struct Latest<S, T> {
     pub(super) limit: LazySleep,
     /// How long the stream has to be silent before the item is yielded, or `Duration::MAX`.
     quiet: Duration,
+    /// When the stream has been silent for long enough.
+    quiet_at: Tick,
     /// The tick until which the item in `last` may be held back.
     until: Tick,
     /// What was not yet yielded.
@@ -36,7 +38,7 @@ pub(super) struct Latest<S, T> {
 impl<S: Stream, T> Latest<S, T> {
     pub(super) fn new(stream: S, limit: Sleep, quiet: Duration) -> Self {
         let (stream, limit) = (Fuse::new(stream), LazySleep::new(limit));
-        Latest { stream, limit, quiet, until: Tick::MAX, last: None, has_taken: false }
+        Latest { stream, limit, quiet, quiet_at: Tick::MAX, until: Tick::MAX, last: None, has_taken: false }
     }
 
     /// Takes the ready items, and returns what is held back if that may wait no longer. `add` adds an item to what is
@@ -74,7 +76,8 @@ impl<S: Stream, T> Latest<S, T> {
             }
         }
         if mem::take(this.has_taken) {
-            this.limit.end_at(clock::later(this.limit.now(), *this.quiet).min(*this.until));
+            *this.quiet_at = clock::later(this.limit.now(), *this.quiet);
+            this.limit.end_at((*this.quiet_at).min(*this.until));
         }
         // While items are ready, the sleep is not registered. With a resolution, its timer may end it later than this.
         let may_be_due = taken < AT_ONCE || this.limit.has_come(*this.until);
@@ -95,8 +98,8 @@ impl<S: Stream, T> Latest<S, T> {
     pub(super) fn wait_on(&mut self, timer: &Timer, longest: Duration) {
         let now = timer.now_tick();
         self.until = clock::later(now, longest);
-        let end = clock::later(now, self.quiet).min(self.until);
-        self.limit = LazySleep::new(timer.sleep_until(clock::instant_of(end)));
+        self.quiet_at = clock::later(now, self.quiet);
+        self.limit = LazySleep::new(timer.sleep_until(clock::instant_of(self.quiet_at.min(self.until))));
     }
 
     pub(super) fn size_hint(&self) -> (usize, Option<usize>) {
@@ -194,9 +197,9 @@ impl<S: Stream> Debounce<S> {
     #[doc(alias = "maxWait")]
     pub fn max_wait(mut self, longest: Duration) -> Self {
         self.longest = longest;
-        let Latest { until, limit, .. } = &mut self.latest;
+        let Latest { quiet_at, until, limit, .. } = &mut self.latest;
         *until = clock::later(limit.now(), longest);
-        limit.end_at(limit.end().min(*until));
+        limit.end_at((*quiet_at).min(*until));
         self
     }
 }

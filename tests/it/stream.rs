@@ -112,6 +112,19 @@ fn the_inner_stream_is_within_reach_after_its_end() {
     assert_eq!(poll(&mut held.into_inner().next()), Poll::Pending, "the item that was held back is lost");
 }
 
+/// A bug that this crate had: the longest wait could only become shorter.
+#[tokio::test(start_paused = true)]
+async fn a_changed_longest_wait_counts_from_the_change() {
+    for (longest, waits) in [(50, 50), (5, 5), (500, 90)] {
+        let mut items = stream::iter([1, 2]).chain(stream::pending()).debounce(ms(100)).max_wait(ms(20));
+        assert!(poll(&mut items.next()).is_pending());
+        advance(ms(10)).await;
+        let start = Instant::now();
+        assert_eq!(items.max_wait(ms(longest)).next().await, Some(2));
+        assert_eq!(start.elapsed(), ms(waits));
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn ready_items_do_not_wait_for_a_coarse_timer() {
     let coarse = Timer::builder().resolution(ms(1_000)).build().unwrap();

@@ -125,6 +125,8 @@ struct Model {
     now: u64,
     /// When the time of what is held or awaited is over.
     due: Option<u64>,
+    /// When the stream has been silent for long enough.
+    quiet: u64,
     /// When an item has been held for long enough, however many follow.
     until: u64,
     /// When the period of `throttle_latest` ends, once it has begun.
@@ -171,8 +173,8 @@ impl Model {
                             _ => now + length,
                         };
                     }
-                    let quiet = if matches!(rule, Rule::Debounce) { now + length } else { u64::MAX };
-                    self.due = Some(quiet.min(self.until));
+                    self.quiet = if matches!(rule, Rule::Debounce) { now + length } else { u64::MAX };
+                    self.due = Some(self.quiet.min(self.until));
                     let passes_on = match rule {
                         Rule::Timeout | Rule::Repeating | Rule::Throttle => true,
                         Rule::Chunks(size) => self.held.len() == size,
@@ -207,7 +209,8 @@ impl Model {
     fn counts_again(&mut self) {
         let longest = self.longest.map_or(u64::MAX, |longest| self.now + longest);
         self.until = if matches!(self.rule, Rule::Debounce) { longest } else { self.now + self.length };
-        self.due = self.due.map(|_| self.until.min(self.now + self.length));
+        self.quiet = self.now + self.length;
+        self.due = self.due.map(|_| self.until.min(self.quiet));
         self.period_ends = self.period_ends.map(|_| self.now + self.length);
     }
 }
@@ -285,7 +288,7 @@ impl Target for Pair {
                 self.limited = Some(Limited::Debounce(debounce.max_wait(Duration::from_nanos(nanos))));
                 model.longest = Some(nanos);
                 model.until = model.now + nanos;
-                model.due = model.due.map(|due| due.min(model.until));
+                model.due = model.due.map(|_| model.quiet.min(model.until));
                 self.waits = None;
             }
             Op::Remainder => {
