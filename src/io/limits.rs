@@ -16,6 +16,7 @@ use tokio::task::coop;
 use crate::clock::{self, Instant};
 use crate::future::{LazySleep, sleep_on};
 use crate::timer::Timer;
+use crate::util::panics::catch_panic;
 use crate::wheel::Tick;
 
 /// The lower bound of idle limits: while a write is in progress, the limit restarts whenever it ends.
@@ -244,9 +245,8 @@ impl Direction {
 
     /// Wakes a waiting task to poll under a changed limit.
     fn wake(&mut self) {
-        if let Some(waker) = self.waker.take() {
-            waker.wake();
-        }
+        // A panic would keep the other direction from being woken.
+        catch_panic(|| self.waker.take().into_iter().for_each(Waker::wake));
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::task::{Context, Poll, Waker};
 
-use crate::common::{HOUR, Wakes, current_thread, ms, must_end_on, panic_message, paused, polled};
+use crate::common::{HOUR, Wakes, current_thread, ms, must_end_on, on_wake, panic_message, paused, polled};
 use futures::StreamExt;
 use hairspring::delay_queue::{Expired, Key};
 use hairspring::{DelayQueue, Duration, Instant, Timer};
@@ -190,6 +190,28 @@ fn a_change_that_leaves_the_answer_wakes_nobody() {
         assert!(poll_with(&mut queue, &waker).is_pending());
         queue.reset(&key, 3 * HOUR);
         assert_eq!(woken.count(), 1, "the poller waits for this entry");
+    });
+}
+
+/// A bug that this crate had: the queue lost what it had taken out.
+#[test]
+fn a_panicking_waker_does_not_end_the_operation_that_wakes_it() {
+    on_paused_time(async {
+        let empties: [fn(&mut DelayQueue<u8>, Key) -> usize; 3] = [
+            |queue, key| queue.remove(&key).into_inner().into(),
+            |queue, _| queue.drain().count(),
+            |queue, _| {
+                queue.clear();
+                1
+            },
+        ];
+        let panics = on_wake(|| panic!("on purpose"));
+        for empties in empties {
+            let mut queue = DelayQueue::new();
+            let key = queue.insert(1, HOUR);
+            assert!(poll_with(&mut queue, &panics).is_pending());
+            assert_eq!((empties(&mut queue, key), queue.len()), (1, 0));
+        }
     });
 }
 

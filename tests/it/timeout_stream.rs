@@ -7,7 +7,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use crate::common::{HOUR, Wakes, connection, ms, poll, poll_read, poll_with, polled, settle};
+use crate::common::{HOUR, Wakes, connection, ms, on_wake, poll, poll_read, poll_with, polled, settle};
 use hairspring::io::{Limit, LimitExceeded, TimeoutStream};
 use hairspring::{Duration, Instant, Timer, sleep};
 use tokio::io::{
@@ -353,6 +353,17 @@ async fn the_last_waker_is_woken() {
     assert_eq!((before.count(), after.count()), (0, 1));
     drop(old);
     assert_eq!(Arc::strong_count(&before), 1, "the old waker was dropped");
+}
+
+/// A bug that this crate had: if the reader's waker panicked, the writer was not woken.
+#[tokio::test(start_paused = true)]
+async fn a_panicking_waker_does_not_keep_the_other_task_waiting() {
+    let mut stream = TimeoutStream::new(Fake::default()).with_deadline(Instant::now() + HOUR);
+    assert!(poll_read(&mut stream, &on_wake(|| panic!("on purpose"))).is_pending());
+    let (woken, waker) = Wakes::new();
+    assert!(poll_with(&mut pin!(stream.write_u8(1)), &waker).is_pending());
+    stream.set_deadline(Some(Instant::now()));
+    assert_eq!(woken.count(), 1);
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,7 +4,7 @@
 
 use std::mem;
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 
 use futures_core::Stream;
 use tokio::task::coop;
@@ -13,6 +13,7 @@ use tokio::task::coop;
 use super::Metrics;
 use super::{DelayQueue, Expired, Key};
 use crate::clock::source::any_is_held;
+use crate::util::panics::catch_panic;
 use crate::wheel::{Step, Tick};
 
 /// How many entries are returned before the clock is read again.
@@ -154,9 +155,8 @@ impl<T> DelayQueue<T> {
     #[inline]
     pub(super) fn wake_poller(&mut self) {
         if mem::take(&mut self.waits) {
-            if let Some(waker) = &self.waker {
-                waker.wake_by_ref();
-            }
+            // A panic would end the caller's operation, and lose what that has taken out.
+            catch_panic(|| self.waker.iter().for_each(Waker::wake_by_ref));
         }
     }
 
