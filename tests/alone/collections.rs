@@ -2,9 +2,9 @@
 //! for as long as possible.
 
 use crate::alone;
-use crate::common::{HOUR, Wakes, ms, multi_thread, poll_with};
+use crate::common::{HOUR, Wakes, ms, multi_thread, poll, poll_with};
 use futures::StreamExt as _;
-use hairspring::{DeadlineMap, DelayQueue, Instant};
+use hairspring::{DeadlineMap, DelayQueue, Instant, Timer};
 
 #[test]
 fn each_earlier_deadline_wakes_the_poller() {
@@ -43,6 +43,27 @@ fn each_earlier_deadline_wakes_the_poller() {
             assert_eq!(map.remove(&0), Some("removed"));
             assert!(!map.is_empty());
             assert_eq!(expirations.next().await, Some((0, "expired")));
+        });
+    });
+}
+
+/// A bug that this crate had: the stream of a map kept its timer.
+#[test]
+fn what_has_ended_keeps_no_timer() {
+    alone(|| {
+        multi_thread(1).block_on(async {
+            let mut queue = DelayQueue::new();
+            let key = queue.insert(1, HOUR);
+            assert!(poll(&mut queue.next()).is_pending());
+            queue.remove(&key);
+            assert!(queue.next().await.is_none());
+            let (map, mut expirations) = DeadlineMap::new();
+            map.insert(1, (), HOUR);
+            assert!(poll(&mut expirations.next()).is_pending());
+            map.remove(&1);
+            drop(map);
+            assert!(expirations.next().await.is_none());
+            assert_eq!(Timer::current().metrics().pending(), 0);
         });
     });
 }

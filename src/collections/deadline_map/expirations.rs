@@ -129,7 +129,8 @@ impl<K, V> Expirations<K, V> {
             scan = self.scan();
             taken = match scan {
                 Scan::NothingUntil(Tick::MAX) if closed => {
-                    self.stop_waiting(Some(sleep));
+                    // There is nothing to wait for any more, so the sleep is dropped.
+                    self.stop_waiting(None);
                     return Poll::Ready(None);
                 }
                 Scan::NothingUntil(tick) if self.poll_sleep(&mut sleep, tick, cx).is_pending() => {
