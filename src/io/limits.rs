@@ -143,7 +143,8 @@ impl Limits {
         let has_waited = direction.waits_since.take().is_some();
         if has_waited {
             direction.sleep.end_at(Tick::MAX);
-            // It would keep its task's memory while the connection waits in a pool.
+            // It would keep its task's memory while the connection waits in a pool. The sleep keeps a clone until it
+            // fires, because removing that would use the timer in each operation.
             direction.waker = None;
         }
         // A write in progress is activity until it ends in any way.

@@ -62,12 +62,13 @@ pub use limits::LimitExceeded;
 ///   that had to wait ends.
 /// - After the deadline, each operation fails. A shutdown is still attempted, and fails only if it has to wait.
 ///
-/// If the timer is [at capacity](crate::timer::Builder::capacity), an operation that has to wait under a limit fails
-/// with [`ErrorKind::QuotaExceeded`](io::ErrorKind::QuotaExceeded) and the timer's [`Error`](crate::error::Error) as
-/// the inner error. On a thread that blocks in a runtime that was shut down, it fails with
-/// [`ErrorKind::Other`](io::ErrorKind::Other). If a timer is [shut down](crate::Timer::shutdown), the limits continue
-/// on the runtime's next timer, unless you chose the timer with [`with_timer`](Self::with_timer). Nothing panics,
-/// unless this starts the process's first timer and the system refuses a thread or, on WebAssembly, outside a runtime.
+/// If the timer is [at capacity](crate::timer::Builder::capacity), where an operation that has completed may still
+/// count, one that has to wait under a limit fails with [`ErrorKind::QuotaExceeded`](io::ErrorKind::QuotaExceeded) and
+/// the timer's [`Error`](crate::error::Error) as the inner error. On a thread that blocks in a runtime that was shut
+/// down, it fails with [`ErrorKind::Other`](io::ErrorKind::Other). If a timer is [shut down](crate::Timer::shutdown),
+/// the limits continue on the runtime's next timer, unless you chose the timer with [`with_timer`](Self::with_timer).
+/// Nothing panics, unless this starts the process's first timer and the system refuses a thread or, on WebAssembly,
+/// outside a runtime.
 ///
 /// # Cancel safety
 ///

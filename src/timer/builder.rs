@@ -159,8 +159,13 @@ impl Builder {
     ///
     /// A sleep counts from the first poll that finds its deadline ahead until it fires, is dropped or is shut down, or
     /// until a poll or a reset finds the deadline passed. After it has fired, a reset makes it count again from the next
-    /// poll that finds its deadline ahead. An interval counts while a tick waits, and a queue or a map counts as one
-    /// sleep while it waits, however many entries it holds. A timer at capacity does not affect sleeps that already wait.
+    /// poll that finds its deadline ahead. An interval counts while a tick waits. A timer at capacity does not affect
+    /// sleeps that already wait.
+    ///
+    /// A queue or a map counts as one sleep, however many entries it holds, and so does a stream adapter. A
+    /// `TimeoutStream` counts as one for each direction. When their waits end early or are postponed, these do not
+    /// touch the timer. So each counts until the deadline for which it waited, even if nothing waits any more. Dropping
+    /// it, or polling it to its end, makes room immediately.
     ///
     /// All shards share one counter, which adds some nanoseconds to each timer.
     ///
