@@ -73,7 +73,12 @@ pub(crate) type Call = (c_long, [u64; 3]);
 
 pub(crate) fn is_for_files(thread: u32) -> bool {
     let file = are_known().then(|| open(thread, "syscall")).flatten();
-    file.and_then(|file| call(&file)).is_some_and(|(number, _)| number == EPOLL_WAIT || number == EPOLL_PWAIT)
+    file.and_then(|file| call(&file)).and_then(polled).is_some()
+}
+
+/// The file with which a system call waits for many files.
+pub(crate) fn polled((number, [file, ..]): Call) -> Option<u64> {
+    (number == EPOLL_WAIT || number == EPOLL_PWAIT).then_some(file)
 }
 
 /// Opens the system's file with this name about the thread with this number.

@@ -1,18 +1,24 @@
 //! Blocking work keeps a paused clock from moving. In a bubble, on every system, all blocking work does. In other
 //! runtimes, only work that `test_util::spawn_blocking` starts does.
 
+use std::net::Ipv4Addr;
+use std::pin::pin;
 #[cfg(target_os = "linux")]
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, mpsc};
 use std::thread;
 
-use crate::common::{HOUR, ms, multi_thread, must_end, must_end_on, on_both_flavours, panic_message};
+use crate::common::{
+    HOUR, ms, multi_thread, must_end, must_end_on, on_both_flavours, on_wake, panic_message, poll_with,
+};
 use crate::kinds::{
-    BUBBLES, Kind, MICRO, TOKIOS, WORKERS, maybe_in_a_task, no_time_passes_during, on_each, on_each_and_in_a_task,
+    BUBBLES, Kind, MICRO, TOKIOS, WORKERS, computes_for, maybe_in_a_task, no_time_passes_during, on_each,
+    on_each_and_in_a_task,
 };
 use hairspring::test_util::{self, Bubble};
 use hairspring::{Duration, Instant, pause, sleep, timeout};
+use tokio::net::UdpSocket;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::oneshot;
 use tokio::task::{JoinHandle, block_in_place, spawn_blocking, yield_now};
@@ -228,6 +234,34 @@ fn a_worker_that_blocks_in_place_lets_time_pass() {
             assert_eq!(start.elapsed(), 10 * HOUR);
         });
     }
+}
+
+/// A bug that this crate had: after `block_in_place` had moved a worker to another thread, the clock did not see that
+/// thread handle a socket.
+#[test]
+fn a_worker_on_another_thread_holds_time_while_it_handles_a_socket() {
+    must_end_on(multi_thread(1), async || {
+        pause();
+        sleep(HOUR).await;
+        let moves_the_worker = async { block_in_place(|| Handle::current().block_on(tokio::spawn(async {}))) };
+        tokio::spawn(moves_the_worker).await.unwrap().unwrap();
+        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let handled = Arc::<AtomicUsize>::default();
+        let steps = handled.clone();
+        let waker = on_wake(move || {
+            steps.store(1, SeqCst);
+            computes_for(ms(50));
+            steps.store(2, SeqCst);
+        });
+        let mut readable = pin!(socket.readable());
+        assert!(poll_with(&mut readable, &waker).is_pending());
+        socket.send_to(&[0], socket.local_addr().unwrap()).await.unwrap();
+        while handled.load(SeqCst) == 0 {
+            thread::yield_now();
+        }
+        sleep(HOUR).await;
+        assert_eq!(handled.load(SeqCst), 2, "time moved while a socket was handled");
+    });
 }
 
 /// Runs some tests again on a system that shows programs nothing about their threads.

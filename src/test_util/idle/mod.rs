@@ -12,8 +12,9 @@
 //    and the blocking work. No worker was unparked in between, and earlier work would still be queued, or would have
 //    unparked a worker.
 // 2. A parked worker may not know yet that a socket is ready. On Linux it counts as running as soon as the system wakes
-//    it. Elsewhere, and on current-thread runtimes, all workers are called together: the one that waits for sockets
-//    handles those that are ready before it comes. A runtime is found idle only after `ROUNDS` such calls.
+//    it. Elsewhere, on current-thread runtimes, and if none of the known threads waits for sockets, all workers are
+//    called together: the one that waits for sockets handles those that are ready before it comes. A runtime is found
+//    idle only after `ROUNDS` such calls.
 // 3. Blocking work is checked before the calls, because it may send to a socket, and after them, because a task that
 //    ran along with a call may have started some.
 
@@ -54,8 +55,9 @@ pub(crate) struct Steps {
     pub(crate) all_rest: bool,
 }
 
-/// The threads of a multi-thread runtime's workers, once known, if the system says what threads do.
-type Workers = Option<Vec<Thread>>;
+/// The threads of a multi-thread runtime's workers, and the file with which one of them waits for sockets, or none. Once
+/// known, if the system says what threads do.
+type Workers = Option<(Vec<Thread>, Vec<u64>)>;
 
 /// A runtime was found idle. While this lives, no other thread checks.
 pub(crate) struct IsIdle<'watch>(#[allow(dead_code)] MutexGuard<'watch, Workers>);
@@ -126,19 +128,17 @@ impl Watch {
     /// were any.
     fn handles_sockets(&self, workers: &mut Workers, mut count: u64) -> Option<u64> {
         for _ in 0..ROUNDS {
-            let all_sleep =
-                |threads: &Vec<Thread>| threads.iter().try_fold(true, |all, one| Some(all && one.sleeps()?));
-            // If one has ended, another thread has become the worker.
-            if let Some(all_sleep) = workers.as_ref().and_then(all_sleep) {
-                return self.rests().filter(|&now| all_sleep && now == count);
+            // If none waits there, one was woken, or after `block_in_place` another thread is the worker.
+            if workers.as_ref().is_some_and(|(threads, files)| polled_by(threads).as_ref() == Some(files)) {
+                return self.rests().filter(|&now| now == count);
             }
             (count, *workers) = self.call_all(count)?;
         }
         Some(count)
     }
 
-    /// Makes all workers run a task at the same time. Returns the new count and, on a multi-thread runtime, the
-    /// workers' threads; `None` if anything else is seen to run.
+    /// Makes all workers run a task at the same time. Returns the new count and, on a multi-thread runtime, the workers;
+    /// `None` if anything else is seen to run.
     fn call_all(&self, before: u64) -> Option<(u64, Workers)> {
         let start = Instant::now();
         let gate = Arc::<Mutex<()>>::default();
@@ -156,16 +156,18 @@ impl Watch {
         let come = |_| calls.recv_timeout(MAX_READING).ok();
         let threads: Option<Vec<_>> = (0..workers).map(come).collect();
         drop(closed);
-        let threads = threads?.into_iter().collect::<Workers>().filter(|_| !self.is_one_thread());
+        let threads: Option<Vec<_>> = threads?.into_iter().collect();
         let after = self.comes_to_rest(parked_again)?;
-        if threads.is_none() {
-            // A socket may have been handled along with the call, by a worker that counted as parked for part of it.
-            // Wait as long again.
-            wait_until(start.elapsed(), || false);
-        }
+        let (threads, mut files) = (threads.filter(|_| !self.is_one_thread()), None);
+        // A socket may have been handled along with the call, by a worker that counted as parked for part of it. Wait as
+        // long again, unless all are seen to wait.
+        wait_until(start.elapsed(), || {
+            files = threads.as_deref().and_then(polled_by);
+            files.is_some()
+        });
         // Several workers may wake each other in vain.
         let is_all = after == parked_again || !self.is_one_thread();
-        (is_all && self.rests() == Some(after)).then_some((after, threads))
+        (is_all && self.rests() == Some(after)).then_some((after, threads.zip(files)))
     }
 
     /// Waits until the runtime rests at a count of `at_least`.
@@ -196,6 +198,12 @@ impl Watch {
             },
         })
     }
+}
+
+/// The files with which some of these threads wait for others. `None` if a thread does not wait.
+fn polled_by(threads: &[Thread]) -> Option<Vec<u64>> {
+    let calls: Option<Vec<_>> = threads.iter().map(Thread::waits_in).collect();
+    Some(calls?.into_iter().filter_map(waits::polled).collect())
 }
 
 /// Waits until `is_so`, for at most `longest`.

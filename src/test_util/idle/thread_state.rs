@@ -24,15 +24,10 @@ impl Thread {
         Some(Thread { call: open("syscall")?, stat: open("stat")? })
     }
 
-    /// Whether it waits, and no CPU is to run it. `None` if it has ended.
-    pub(super) fn sleeps(&self) -> Option<bool> {
-        waits::read(&self.stat, &mut [0; 192]).map(|stat| !is_awake(stat))
-    }
-
     /// The system call in which it waits; `None` if it runs, is ready to run, or has ended.
-    fn waits_in(&self) -> Option<Call> {
+    pub(super) fn waits_in(&self) -> Option<Call> {
         let call = waits::call(&self.call)?;
-        self.sleeps()?.then_some(call)
+        waits::read(&self.stat, &mut [0; 192]).filter(|stat| !is_awake(stat)).map(|_| call)
     }
 }
 
