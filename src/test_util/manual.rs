@@ -361,6 +361,12 @@ impl ManualClock {
 impl TestClock for ManualClock {
     fn open(&self, settings: &Settings) -> TimerLease {
         let mut state = self.state();
+        if state.timers.len() == state.timers.capacity() {
+            // Those that have ended make room, or the list grows. Either way it is not full again soon.
+            let live = State::timers(state).len();
+            state = self.state();
+            state.timers.reserve(live);
+        }
         let timer = TimerLease::make(settings, state.now);
         timer.turns().open_shown(state.now);
         timer.publish_removals();

@@ -116,3 +116,17 @@ fn timers_of_all_sizes_share_their_memory() {
         assert!(kept < 25_000_000, "{kept} bytes");
     });
 }
+
+/// A bug that this crate had: the clock kept timers that had ended until it was next used.
+#[cfg(feature = "test-util")]
+#[test]
+fn a_manual_clock_keeps_few_timers_that_have_ended() {
+    alone(|| {
+        let clock = hairspring::test_util::ManualClock::new();
+        let build = || Timer::builder().clock(&clock).build().unwrap();
+        let live: Vec<_> = (0..7).map(|_| build()).collect();
+        let ((), kept) = bytes(|| (0..1_000).for_each(|_| drop(build())));
+        assert!(kept < 1_000_000, "{kept} bytes");
+        drop(live);
+    });
+}
