@@ -11,6 +11,7 @@ use std::thread;
 
 use crate::common::{
     HOUR, ms, multi_thread, must_end, must_end_on, on_both_flavours, on_wake, panic_message, poll_with,
+    threads_are_seen,
 };
 use crate::kinds::{
     BUBBLES, Kind, MICRO, TOKIOS, WORKERS, computes_for, maybe_in_a_task, no_time_passes_during, on_each,
@@ -236,6 +237,29 @@ fn a_worker_that_blocks_in_place_lets_time_pass() {
     }
 }
 
+/// The calling thread is no worker until its task waits.
+fn moves_the_only_worker() {
+    block_in_place(|| Handle::current().block_on(tokio::spawn(async {}))).unwrap();
+}
+
+/// A bug that this crate had: the clock did not see that a task ran on after `block_in_place` and the end of a hold.
+#[test]
+fn a_task_holds_time_after_blocking_in_place_under_a_hold() {
+    if !threads_are_seen() {
+        return;
+    }
+    must_end_on(multi_thread(1), async || {
+        pause();
+        let task = async {
+            let hold = test_util::hold();
+            moves_the_only_worker();
+            drop(hold);
+            computes_for(ms(50));
+        };
+        no_time_passes_during(tokio::spawn(task)).await.unwrap();
+    });
+}
+
 /// A bug that this crate had: after `block_in_place` had moved a worker to another thread, the clock did not see that
 /// thread handle a socket.
 #[test]
@@ -243,8 +267,7 @@ fn a_worker_on_another_thread_holds_time_while_it_handles_a_socket() {
     must_end_on(multi_thread(1), async || {
         pause();
         sleep(HOUR).await;
-        let moves_the_worker = async { block_in_place(|| Handle::current().block_on(tokio::spawn(async {}))) };
-        tokio::spawn(moves_the_worker).await.unwrap().unwrap();
+        tokio::spawn(async { moves_the_only_worker() }).await.unwrap();
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let handled = Arc::<AtomicUsize>::default();
         let steps = handled.clone();

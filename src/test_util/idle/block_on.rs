@@ -1,4 +1,5 @@
-//! Threads that block on a runtime not built by a bubble, and are not its workers; usually the one in `block_on`.
+//! Threads that block on a runtime not built by a bubble, and are not its workers; usually the one in `block_on`. After
+//! `block_in_place`, a task may run on another.
 //!
 //! Linux says whether such a thread waits to be woken, as `block_on` does, or does anything else. On other systems
 //! these threads count as waiting, and the clock moves only after a short grace.
@@ -16,6 +17,7 @@ use tokio::task::coop;
 use super::Watch;
 use super::thread_state::BlockedThread;
 use crate::core::registry;
+use crate::test_util::hold::Hold;
 use crate::test_util::lock;
 
 thread_local! {
@@ -64,6 +66,13 @@ impl Watch {
     /// by its future.
     fn observes_this_thread(&self) -> bool {
         self.is_one_thread() || self.own.get().is_some() || registry::runs_tasks()
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        // After `block_in_place`, the thread may be no worker: only this shows that it goes on to run.
+        Watch::note_this_thread(Watch::existing().as_ref());
     }
 }
 
