@@ -89,8 +89,9 @@
 //!
 //! - On Linux, time stands still while that thread computes, and for up to 100 ms while it blocks in a system call, on
 //!   a lock or on a channel.
-//! - After `block_in_place`, a task may be on such a thread until it next waits. The clock sees that once the task reads
-//!   the time, creates a timer or drops a [`Hold`].
+//! - After `block_in_place`, a task may be on such a thread until it next waits.
+//! - The clock sees such a thread only once that has paused the clock, or after the pause has read the time, created a
+//!   timer or dropped a [`Hold`]. If a task or another thread pauses the clock, it may move while the thread computes.
 //! - Other systems do not report what threads do. There, the clock of a multi-thread runtime moves once nothing visible
 //!   has run for 2 ms.
 //! - tokio does not report that a thread has left `block_on`. If it then computes for long without using a timer, the
