@@ -75,10 +75,11 @@ pub(super) async fn settle_for_a_while() {
 
 /// Advances the paused clock of the current runtime by exactly `duration`. Durations are capped at 500 years.
 ///
-/// Tasks that are ready run first, before the clock moves: a message sent before the call is received before its time
-/// passes. Then timers due by the new time fire in deadline order, while the clock shows their deadlines. When this
-/// returns, their tasks have been woken, but may not have run; [`advance_and_settle`] also lets them run at each
-/// deadline. tokio's own timers all fire at the end, as with [`tokio::time::advance`].
+/// This yields once before the clock moves, so that a few tasks that are ready can run. To be sure that messages sent
+/// before the call are received before their time passes, [`settle`] first. Then timers due by the new time fire in
+/// deadline order, while the clock shows their deadlines. When this returns, their tasks have been woken, but may not
+/// have run; [`advance_and_settle`] also lets them run at each deadline. tokio's own timers all fire at the end, as with
+/// [`tokio::time::advance`].
 ///
 /// This applies to the runtime's own timer, and on a multi-thread runtime to every timer that follows its clock. A
 /// clock stops about 530 years from now, and later deadlines are never reached.
