@@ -20,8 +20,9 @@ impl ManualClock {
     /// Makes the clock advance by itself whenever the current runtime is idle, until the runtime ends. It moves to the
     /// next deadline, fires the timers due there, and waits until the runtime is idle again.
     ///
-    /// The clock is held by [whatever holds a paused clock](crate::test_util#what-holds-a-paused-clock). This works on
-    /// every runtime, and does not affect the runtime's own timers. Returns a handle to this clock, for chaining.
+    /// The clock is held by [whatever holds a paused clock](crate::test_util#what-holds-a-paused-clock), but by its own
+    /// [`hold`](Self::hold) instead of [`test_util::hold`](crate::test_util::hold()). This works on every runtime, and
+    /// does not affect the runtime's own timers. Returns a handle to this clock, for chaining.
     ///
     /// # Panics
     ///

@@ -26,7 +26,8 @@ use crate::test_util::when_idle::{Action, State, WhenIdle};
 /// When this returns, everything that can happen at the current time has happened: messages have arrived, including
 /// through sockets; spawned tasks have run until they wait; due timers have fired. The number of tasks and of their
 /// steps does not matter, which makes this safer than a few `yield_now` calls. It waits for [what holds a paused
-/// clock](crate::test_util#what-holds-a-paused-clock), and for nothing else.
+/// clock](crate::test_util#what-holds-a-paused-clock), except for a [`hold`](crate::test_util::hold()), and for nothing
+/// else.
 ///
 /// If the runtime is still busy after five seconds of real time, a message on standard error says why. Tasks that keep
 /// waking each other never settle. Several tasks may settle at the same time: each returns once the others wait.
