@@ -65,9 +65,14 @@ pub(crate) struct EndsOnThread {
 impl Watch {
     /// The watch over a runtime, which lasts as long as the runtime.
     pub(crate) fn of(runtime: &Handle) -> Arc<Watch> {
+        let known = |watches: &[Arc<Watch>]| watches.iter().find(|watch| watch.runtime.id() == runtime.id()).cloned();
+        // Those who only look do not wait for each other.
+        if let Some(watch) = known(&unpoisoned(WATCHES.read())) {
+            return watch;
+        }
         let mut watches = unpoisoned(WATCHES.write());
-        if let Some(watch) = watches.iter().find(|watch| watch.runtime.id() == runtime.id()) {
-            return watch.clone();
+        if let Some(watch) = known(&watches) {
+            return watch;
         }
         let watch = Arc::new(Watch {
             runtime: runtime.clone(),
