@@ -23,8 +23,8 @@ static AHEAD: LazyLock<RwLock<HashMap<Option<runtime::Id>, [i128; 2]>>> = LazyLo
 ///
 /// This wakes all tasks that wait on the wall clock, so they check it again. Use it while the runtime's clock is
 /// paused, or with timers on a [`ManualClock`](crate::test_util::ManualClock); on other runtimes the clock keeps
-/// running. Outside a runtime it sets the clock of code outside all runtimes. It never affects the system's clock or
-/// another runtime.
+/// running. A timer on a `ManualClock` then counts from `time` plus the lead of that clock over the runtime's. Outside
+/// a runtime it sets the clock of code outside all runtimes. It never affects the system's clock or another runtime.
 ///
 /// # Examples
 ///

@@ -127,8 +127,8 @@
 //!
 //! If a clock has not moved for 5 seconds of real time, the message on standard error says why: which worker a task is
 //! running on or blocking, whether the thread in `block_on` or blocking work is running, where each hold was taken, and
-//! which timers wait. Nothing watches a current-thread runtime that you built, unless it was paused with a grace. A
-//! bubble also detects deadlocks.
+//! which timers wait. If the clock is held, or no timer waits, the 5 seconds begin again whenever a task runs. Nothing
+//! watches a current-thread runtime that you built, unless it was paused with a grace. A bubble also detects deadlocks.
 //!
 //! A task that blocks its thread forever, for example in `futures::executor::block_on`, stops every clock, and a bubble
 //! with it.
