@@ -64,6 +64,9 @@
 //! | `spawn_blocking`, `block_in_place`, `tokio::fs`, name lookups, standard input | yes | only with this module's [`spawn_blocking`], or under [`hold`](hold()) |
 //! | other threads, processes and runtimes | only under [`hold`](hold()) | only under [`hold`](hold()) |
 //!
+//! Data that the system holds back for a timer of its own is not on the way: with Nagle's algorithm, an answer to two
+//! small writes takes 40 ms. Call `set_nodelay(true)`.
+//!
 //! If you do not know when something arrives from outside, use [`pause_with_grace`]. With the crate `turmoil`, do not
 //! pause the clock at all.
 //!
@@ -91,8 +94,9 @@
 //! - On Linux, time stands still while that thread computes or waits to read an `RwLock`, and for up to 100 ms while it
 //!   blocks in another system call, for example on a mutex or a channel.
 //! - After `block_in_place`, a task may be on such a thread until it next waits.
-//! - The clock sees such a thread only once that has paused the clock, or after the pause has read the time, created a
-//!   timer or dropped a [`Hold`]. If a task or another thread pauses the clock, it may move while the thread computes.
+//! - The clock sees such a thread only once that has paused the clock, or after the pause has read the runtime's time,
+//!   created a timer there or dropped a [`Hold`]. If a task or another thread pauses the clock, it may move while the
+//!   thread computes.
 //! - Other systems do not report what threads do. There, the clock of a multi-thread runtime moves once nothing visible
 //!   has run for 2 ms.
 //! - tokio does not report that a thread has left `block_on`. If it then computes for long without using a timer, the

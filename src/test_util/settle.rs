@@ -34,7 +34,8 @@ use crate::test_util::when_idle::{Action, State, WhenIdle};
 ///
 /// # Cancel safety
 ///
-/// Dropping the future changes nothing.
+/// Dropping the future changes nothing. From its first poll until it completes or is dropped, the clock does not move by
+/// itself: drop it if it loses a race.
 ///
 /// # Panics
 ///
@@ -125,7 +126,7 @@ pub fn advance(duration: Duration) -> impl Future<Output = ()> {
 ///
 /// # Cancel safety
 ///
-/// If the future is dropped, the clock stays where it is.
+/// If the future is dropped, the clock stays where it is. Until then it does not move by itself, as with [`settle`].
 ///
 /// # Panics
 ///
