@@ -24,8 +24,8 @@ impl ManualClock {
     /// [`hold`](Self::hold) instead of [`test_util::hold`](crate::test_util::hold()). This works on every runtime, and
     /// does not affect the runtime's own timers. Returns a handle to this clock, for chaining.
     ///
-    /// Do not pause a current-thread runtime as well: tokio moves its clock at once, so with an interval there the runtime
-    /// is never idle.
+    /// Do not pause a current-thread runtime as well: tokio moves its clock at once, so with an interval there the
+    /// runtime is never idle.
     ///
     /// # Panics
     ///

@@ -34,8 +34,8 @@ use crate::test_util::when_idle::{Action, State, WhenIdle};
 ///
 /// # Cancel safety
 ///
-/// Dropping the future changes nothing. From its first poll until it completes or is dropped, the clock does not move by
-/// itself: drop it if it loses a race.
+/// Dropping the future changes nothing. From its first poll until it completes or is dropped, the clock does not move
+/// by itself: drop it if it loses a race.
 ///
 /// # Panics
 ///
@@ -80,8 +80,8 @@ pub(super) async fn settle_for_a_while() {
 /// This yields once before the clock moves, so that a few tasks that are ready can run. To be sure that messages sent
 /// before the call are received before their time passes, [`settle`] first. Then timers due by the new time fire in
 /// deadline order, while the clock shows their deadlines. When this returns, their tasks have been woken, but may not
-/// have run; [`advance_and_settle`] also lets them run at each deadline. tokio's own timers all fire at the end, as with
-/// [`tokio::time::advance`].
+/// have run; [`advance_and_settle`] also lets them run at each deadline. tokio's own timers all fire at the end, as
+/// with [`tokio::time::advance`].
 ///
 /// This applies to the runtime's own timer, and on a multi-thread runtime to every timer that follows its clock. A
 /// clock stops about 530 years from now, and later deadlines are never reached.

@@ -55,8 +55,8 @@ pub(crate) struct Steps {
     pub(crate) all_rest: bool,
 }
 
-/// The threads of a multi-thread runtime's workers, and the file with which one of them waits for sockets, or none. Once
-/// known, if the system says what threads do.
+/// The threads of a multi-thread runtime's workers, and the file with which one of them waits for sockets, or none.
+/// Once known, if the system says what threads do.
 type Workers = Option<(Vec<Thread>, Vec<u64>)>;
 
 /// A runtime was found idle. While this lives, no other thread checks.
@@ -137,8 +137,8 @@ impl Watch {
         Some(count)
     }
 
-    /// Makes all workers run a task at the same time. Returns the new count and, on a multi-thread runtime, the workers;
-    /// `None` if anything else is seen to run.
+    /// Makes all workers run a task at the same time. Returns the new count and, on a multi-thread runtime, the
+    /// workers; `None` if anything else is seen to run.
     fn call_all(&self, before: u64) -> Option<(u64, Workers)> {
         let start = Instant::now();
         let gate = Arc::<Mutex<()>>::default();
@@ -159,8 +159,8 @@ impl Watch {
         let threads: Option<Vec<_>> = threads?.into_iter().collect();
         let after = self.comes_to_rest(parked_again)?;
         let (threads, mut files) = (threads.filter(|_| !self.is_one_thread()), None);
-        // A socket may have been handled along with the call, by a worker that counted as parked for part of it. Wait as
-        // long again, unless all are seen to wait.
+        // A socket may have been handled along with the call, by a worker that counted as parked for part of it. Wait
+        // as long again, unless all are seen to wait.
         wait_until(start.elapsed(), || {
             files = threads.as_deref().and_then(polled_by);
             files.is_some()
