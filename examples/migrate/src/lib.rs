@@ -90,7 +90,11 @@ impl Rewriter<'_> {
             segments.push(at + 2);
             at += 3;
         }
-        let names: Vec<&str> = segments.iter().map(|segment| tokens.text(*segment)).collect();
+        let mut names: Vec<&str> = segments.iter().map(|segment| tokens.text(*segment)).collect();
+        // In a macro, `$tokio` may be anything.
+        if start > 0 && tokens.is(start - 1, "$") {
+            names[0] = &tokens.source[tokens.range(start - 1..start + 1)];
+        }
         if let Some(found) = moves::find(&names) {
             self.edits.push(self.replaced(&segments, found));
             self.paths += 1;

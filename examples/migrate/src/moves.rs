@@ -48,7 +48,7 @@ pub(crate) fn is_timer(name: &&str) -> bool {
 
 /// Whether a module may be tokio's, re-exported. The program's own modules are rewritten where they import.
 pub(crate) fn may_be_time(module: &[&str]) -> bool {
-    matches!(module, [first, .., "time"] if !["std", "core", "crate", "self", "super"].contains(first))
+    matches!(module, [first, .., "time"] if !["std", "core", "crate", "$crate", "self", "super"].contains(first))
 }
 
 /// The paths that are replaced, as they look in comments and strings.
