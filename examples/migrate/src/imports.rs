@@ -20,7 +20,7 @@ impl<'a> Rewriter<'a> {
             if keyword > 0 && tokens.is(keyword - 1, "pub") {
                 self.note(offset, "a public import: users of this crate see hairspring's types from now on");
             }
-            if tokens.source[tokens.range(tree.tokens.clone())].contains('*') {
+            if tree.tokens.clone().any(|at| tokens.is(at, "*")) {
                 self.note(offset, "a glob: also imports names that `tokio::time` lacks, such as `FutureExt`");
             }
         }

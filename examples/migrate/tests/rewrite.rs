@@ -140,6 +140,7 @@ fn what_a_user_should_look_at_is_noted_with_its_line() {
     }
     for source in [
         "use tokio::{sync::mpsc, time::{self, Duration}}; fn f() { time::sleep(D); }",
+        "use tokio::time::{sleep, /* the pause */ timeout}; // 2 * the limit",
         "use std::time::{self, Instant}; use core::time::Duration; fn f() -> time::Instant { std::time::Instant::now() }",
         "use self::*; use crate::time::sleep; use super::time; fn f() { self::time::timeout(d, $crate::time::interval(d)) }",
         "use tokio::time::sleep; fn pause() { clock.advance(d); player.resume() }",
