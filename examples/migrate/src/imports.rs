@@ -112,6 +112,9 @@ impl<'a> Rewriter<'a> {
         let offset = self.tokens.range(tree.tokens.clone()).start;
         let path = path.strip_suffix(&["self"]).unwrap_or(path);
         self.note_timer(offset, path);
+        if path == ["tokio_stream", "StreamExt"] {
+            self.note_stream_timer();
+        }
         if !matches!(tree.end, End::Name) && moves::is_beginning(path) {
             let path = path.join("::");
             self.note(offset, format!("`{path}` under another name: paths that begin with that are not found"));

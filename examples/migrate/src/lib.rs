@@ -143,6 +143,19 @@ impl Rewriter<'_> {
         }
     }
 
+    /// Notes the first call that may be to a timer of tokio-stream's `StreamExt`, which stays for its other methods.
+    fn note_stream_timer(&mut self) {
+        let tokens = self.tokens;
+        let is_call = |at: &usize| {
+            let is_timer = ["chunks_timeout", "throttle", "timeout", "timeout_repeating"].contains(&tokens.text(*at));
+            is_timer && tokens.is(at - 1, ".") && tokens.is(at + 1, "(")
+        };
+        if let Some(at) = (1..tokens.len()).find(is_call) {
+            let needs = "is tokio's timer if it is from `tokio_stream::StreamExt`: `hairspring::StreamExt` has it too";
+            self.note(tokens.range(at..at + 1).start, format!("`{}` {needs}", tokens.text(at)));
+        }
+    }
+
     /// Notes names in comments, in strings, and in code that was not read.
     fn note_texts(&mut self) {
         let source = self.tokens.source;

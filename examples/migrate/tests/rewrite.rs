@@ -131,6 +131,11 @@ fn what_a_user_should_look_at_is_noted_with_its_line() {
         ("fn f() {\n    other::time::sleep(d)\n}", 2, "`other::time` is not known: if it is tokio's, replace it"),
         ("fn f(at: ::other::rt::time::Instant) {}", 1, "`other::rt::time` is not known"),
         ("macro_rules! m { ($t:ident) => { $t::time::sleep(d) } }", 1, "`$t::time` is not known"),
+        (
+            "use tokio_stream::{Stream, StreamExt as _};\nfn f() {\n    s.next();\n    s.throttle(d).timeout(d)\n}",
+            4,
+            "`throttle` is tokio's timer if it is from `tokio_stream::StreamExt`",
+        ),
         ("use other::{net,\n time::{self, sleep_until}};", 2, "`other::time` is not known"),
         ("use other::time::*;", 1, "`other::time` is not known"),
         ("use other::time as t;", 1, "`other::time` is not known"),
@@ -141,6 +146,8 @@ fn what_a_user_should_look_at_is_noted_with_its_line() {
     for source in [
         "use tokio::{sync::mpsc, time::{self, Duration}}; fn f() { time::sleep(D); }",
         "use tokio::time::{sleep, /* the pause */ timeout}; // 2 * the limit",
+        "use tokio_stream::{Stream, StreamExt}; fn timeout(s: S) { s.next(); timeout(s) }",
+        "use tokio_stream::{wrappers, Stream}; use futures::StreamExt; fn f() { request.timeout(d) }",
         "use std::time::{self, Instant}; use core::time::Duration; fn f() -> time::Instant { std::time::Instant::now() }",
         "use self::*; use crate::time::sleep; use super::time; fn f() { self::time::timeout(d, $crate::time::interval(d)) }",
         "use tokio::time::sleep; fn pause() { clock.advance(d); player.resume() }",
