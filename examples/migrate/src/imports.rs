@@ -7,7 +7,7 @@ use crate::tree::{End, Tree};
 use crate::{Edit, Rewriter, apply};
 
 impl<'a> Rewriter<'a> {
-    /// Rewrites the import whose `use` is at a token. Returns the token after it.
+    /// Rewrites the import whose `use`, or the `crate` of `extern crate`, is at a token. Returns the token after it.
     pub(crate) fn import(&mut self, keyword: usize) -> usize {
         let tokens = self.tokens;
         let tree = Tree::read(tokens, keyword + 1).filter(|tree| tokens.is(tree.tokens.end, ";"));

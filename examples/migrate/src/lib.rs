@@ -73,6 +73,7 @@ impl Rewriter<'_> {
             at = match self.tokens.ident(at) {
                 // `use<..>` in a type is something else.
                 Some("use") if !self.tokens.is(at + 1, "<") => self.import(at),
+                Some("crate") if at > 0 && self.tokens.is(at - 1, "extern") => self.import(at),
                 Some(_) if at < 2 || !self.tokens.continues(at - 2) => self.path(at),
                 _ => at + 1,
             };
