@@ -122,6 +122,7 @@ fn what_a_user_should_look_at_is_noted_with_its_line() {
         ("extern crate tokio as t;", 1, "`tokio` under another name"),
         ("use rocket::tokio as t;", 1, "`rocket::tokio` under another name"),
         ("\n\n/// tokio::time::sleep\nfn f() {}", 3, "names `tokio::time`"),
+        ("\nfn f() { return :: tokio :: time :: sleep (d) ; }", 2, "names `tokio::time`"),
         ("use tokio_util::time::FutureExt;\nf.with_cancellation_token(&t)", 2, "the feature `tokio-util`"),
         (
             "use tokio::time::{self, pause};\nfn f() {\n    time::advance(d);\n    pause();\n}",
@@ -150,6 +151,7 @@ fn what_a_user_should_look_at_is_noted_with_its_line() {
         "use tokio_stream::{Stream, StreamExt}; fn timeout(s: S) { s.next(); timeout(s) }",
         "use tokio_stream::{wrappers, Stream}; use futures::StreamExt; fn f() { request.timeout(d) }",
         "extern crate tokio; extern crate self as this;",
+        "use tokio :: time :: sleep; use tokio :: { io , time :: timeout } ;",
         "use std::time::{self, Instant}; use core::time::Duration; fn f() -> time::Instant { std::time::Instant::now() }",
         "use self::*; use crate::time::sleep; use super::time; fn f() { self::time::timeout(d, $crate::time::interval(d)) }",
         "use tokio::time::sleep; fn pause() { clock.advance(d); player.resume() }",
