@@ -61,7 +61,7 @@ impl<'a> Rewriter<'a> {
             self.edits.truncate(edits_before);
             return true;
         }
-        let cuts = gone.into_iter().map(|tree| self.cut(&tree.tokens));
+        let cuts = gone.into_iter().flat_map(|tree| self.cut(&tree.tokens));
         self.edits.extend(cuts.collect::<Vec<_>>());
         false
     }
@@ -71,7 +71,7 @@ impl<'a> Rewriter<'a> {
         let mut edits = vec![self.replaced(&tree.segments, found)];
         let Some(alias) = found.alias.filter(|_| tree.segments.len() == found.length) else { return edits };
         match &tree.end {
-            End::Name => edits[0].1 = format!("{} as {alias}", found.to),
+            End::Name => edits[0].1.extend([" as ", alias]),
             End::Group(inner) => {
                 let is_self = |tree: &&Tree| matches!(tree.end, End::Name) && self.tokens.is(tree.tokens.start, "self");
                 edits.extend(inner.iter().filter(is_self).map(|tree| {
@@ -84,12 +84,14 @@ impl<'a> Rewriter<'a> {
         edits
     }
 
-    /// Removes an item of a group, with its comma and the space after it.
-    fn cut(&self, item: &Range<usize>) -> Edit {
-        let has_comma = self.tokens.is(item.end, ",");
-        let range = self.tokens.range(item.start..item.end + usize::from(has_comma));
-        let behind = self.tokens.source[range.end..].trim_start();
-        (range.start..self.tokens.source.len() - behind.len(), String::new())
+    /// Removes an item of a group, and its comma with the space after it. Comments between them stay.
+    fn cut(&self, item: &Range<usize>) -> [Edit; 2] {
+        let tokens = self.tokens;
+        let name = tokens.range(item.clone());
+        let has_comma = tokens.is(item.end, ",");
+        let comma = if has_comma { tokens.range(item.end..item.end + 1) } else { name.end..name.end };
+        let behind = tokens.source[comma.end..].trim_start();
+        [(name, String::new()), (comma.start..tokens.source.len() - behind.len(), String::new())]
     }
 
     /// The `use` at a token, with its attributes and visibility.

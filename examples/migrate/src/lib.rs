@@ -105,9 +105,12 @@ impl Rewriter<'_> {
         at
     }
 
-    /// Replaces the first names of a path.
+    /// Replaces the first names of a path. Comments between them stay.
     fn replaced(&self, segments: &[usize], found: Move) -> Edit {
-        (self.tokens.range(segments[0]..segments[found.length - 1] + 1), found.to.to_owned())
+        let (tokens, first, last) = (self.tokens, segments[0], segments[found.length - 1]);
+        let gap = |at| &tokens.source[tokens.range(at..at + 1).end..tokens.range(at + 1..at + 2).start];
+        let comments: String = (first..last).map(gap).filter(|gap| gap.contains('/')).collect();
+        (tokens.range(first..last + 1), found.to.to_owned() + &comments)
     }
 
     fn note(&mut self, offset: usize, text: impl Into<String>) {

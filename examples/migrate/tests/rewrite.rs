@@ -61,6 +61,17 @@ fn an_item_in_the_braces_of_another_crate_gets_its_own_import() {
 }
 
 #[test]
+fn comments_within_what_changes_stay() {
+    becomes(&[
+        ("tokio::/* a */time::sleep(d)", "hairspring/* a */::sleep(d)"),
+        ("tokio:: // why\n    time::sleep(d)", "hairspring // why\n    ::sleep(d)"),
+        ("use tokio:: /* a */ time;", "use hairspring /* a */  as time;"),
+        ("use tokio::{time /* a */, io};", "use tokio::{ /* a */io};\nuse hairspring as time;"),
+        ("use tokio::{io, time // a\n    , };", "use tokio::{io,  // a\n    };\nuse hairspring as time;"),
+    ]);
+}
+
+#[test]
 fn paths_in_code_and_in_macros_are_replaced() {
     becomes(&[
         (
