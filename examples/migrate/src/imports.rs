@@ -29,8 +29,15 @@ impl<'a> Rewriter<'a> {
         if is_gone {
             self.edits.extend(moved.next().map(|first| (tokens.range(tree.tokens.clone()), first)));
         }
-        let (head, behind) = (self.head(keyword), tokens.range(tree.tokens.end..tree.tokens.end + 1).end);
-        self.edits.extend(moved.map(|path| (behind..behind, format!("\n{head} {path};"))));
+        if let Some(head) = self.head(keyword) {
+            let behind = tokens.range(tree.tokens.end..tree.tokens.end + 1).end;
+            self.edits.extend(moved.map(|path| (behind..behind, format!("\n{head} {path};"))));
+        } else if moved.len() > 0 {
+            let Range { start, end } = tokens.range(tree.tokens.clone());
+            self.edits.push((start..start, "{".to_owned()));
+            self.edits.extend(moved.map(|path| (end..end, format!(", {path}"))));
+            self.edits.push((end..end, "}".to_owned()));
+        }
         tree.tokens.end + 1
     }
 
@@ -94,8 +101,9 @@ impl<'a> Rewriter<'a> {
         [(name, String::new()), (comma.start..tokens.source.len() - behind.len(), String::new())]
     }
 
-    /// The `use` at a token, with its attributes and visibility.
-    fn head(&self, keyword: usize) -> &'a str {
+    /// The `use` at a token, with its attributes and visibility. `None` if a macro has more of them before it, such as
+    /// `$visibility`.
+    fn head(&self, keyword: usize) -> Option<&'a str> {
         let tokens = self.tokens;
         let last = |text: &str, end: usize| (0..end).rev().find(|at| tokens.is(*at, text));
         let mut start = keyword;
@@ -106,7 +114,8 @@ impl<'a> Rewriter<'a> {
             let Some(attribute) = last("#", start).filter(|at| tokens.is(at + 1, "[")) else { break };
             start = attribute;
         }
-        &tokens.source[tokens.range(start..keyword + 1)]
+        let is_all = start == 0 || [";", "{", "}", "(", "[", "]"].contains(&tokens.text(start - 1));
+        is_all.then(|| &tokens.source[tokens.range(start..keyword + 1)])
     }
 
     /// Notes an import that stays, such as `use tokio as other`, `use tokio::*`, or timers of another crate.

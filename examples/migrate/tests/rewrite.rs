@@ -56,6 +56,15 @@ fn an_item_in_the_braces_of_another_crate_gets_its_own_import() {
             "#![allow(dead_code)]\n/// Both.\n#[cfg(test)]\n#[allow(unused_imports)]\nuse tokio::{time, io};\n",
             "#![allow(dead_code)]\n/// Both.\n#[cfg(test)]\n#[allow(unused_imports)]\nuse tokio::{io};\n#[cfg(test)]\n#[allow(unused_imports)]\nuse hairspring as time;\n",
         ),
+        (
+            "macro_rules! m { ($(#[$a:meta])* $v:vis) => { $(#[$a])* $v use tokio::{io, time}; } }",
+            "macro_rules! m { ($(#[$a:meta])* $v:vis) => { $(#[$a])* $v use {tokio::{io, }, hairspring as time}; } }",
+        ),
+        (
+            "m!($(#[$a])* use ::tokio::{time, time::sleep};)",
+            "m!($(#[$a])* use {::hairspring as time, ::hairspring::sleep};)",
+        ),
+        ("m!(use tokio::{io, time};);", "m!(use tokio::{io, };\nuse hairspring as time;);"),
         ("#[cfg(test)]\npub use tokio::{time};", "#[cfg(test)]\npub use hairspring as time;"),
     ]);
 }
