@@ -53,8 +53,9 @@ impl<'a> Tokens<'a> {
 
     pub(crate) fn ident(&self, at: usize) -> Option<&'a str> {
         let text = self.text(at);
-        let is_ident = text.starts_with(|c: char| c.is_alphabetic() || c == '_')
-            && text.chars().all(|c| c.is_alphanumeric() || c == '_');
+        let name = text.strip_prefix("r#").unwrap_or(text);
+        let is_ident = name.starts_with(|c: char| c.is_alphabetic() || c == '_')
+            && name.chars().all(|c| c.is_alphanumeric() || c == '_');
         is_ident.then_some(text)
     }
 

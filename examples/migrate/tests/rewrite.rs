@@ -19,6 +19,7 @@ fn an_import_keeps_the_names_that_the_program_uses() {
         ("use tokio::time::Instant as Moment;", "use hairspring::Instant as Moment;"),
         ("use ::tokio::time::sleep;", "use ::hairspring::sleep;"),
         ("use tokio::time::*;", "use hairspring::*;"),
+        ("use tokio::time::{self, r#sleep};", "use hairspring::{self as time, r#sleep};"),
         (
             "use tokio::time::{self, error::{self, Elapsed}, Duration as D};",
             "use hairspring::{self as time, error::{self, Elapsed}, Duration as D};",
