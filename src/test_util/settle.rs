@@ -206,6 +206,8 @@ impl Settle {
         Watch::note_this_thread(Some(&watch));
         let is_tokios = watch.is_one_thread() && !instant::clock_is_the_systems();
         let held = is_tokios.then(|| watch.claim(Claim::Move));
+        // Timers that were due before the pause, and had not fired.
+        watch.clock().inspect(|clock| clock.advance_to(clock.tick(), By::Test));
         Settle { _settles: watch.claim(Claim::Settle), watch, held, gives_up: false }
     }
 
@@ -214,8 +216,8 @@ impl Settle {
         let (idle, is_idle) = oneshot::channel();
         let held = self.held.as_ref().map(|_| watch.claim(Claim::Move));
         WhenIdle { held, ..WhenIdle::new(watch, Tell { idle: Some(idle), gives_up: self.gives_up }) }.start();
-        // Dropped by the task.
-        let _no_alarm = is_idle.await.expect("the thread checks until the runtime is idle");
+        // Dropped by the task. An error means that the runtime has ended, which may be about to drop the task.
+        let Ok(_no_alarm) = is_idle.await else { return tokio::task::yield_now().await };
     }
 }
 

@@ -2,14 +2,15 @@
 //! work, and that `advance_and_settle` stops at each deadline.
 
 use std::future::Future;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, mpsc};
 use std::thread;
 
-use crate::common::{HOUR, both_flavours, ms, must_end, polled, step};
+use crate::common::{HOUR, both_flavours, ms, multi_thread, must_end, must_end_on, poll, polled, step, watched};
 use crate::kinds::{Kind, on_each, on_each_and_in_a_task};
-use hairspring::sleep;
 use hairspring::test_util::{self, settle};
+use hairspring::timer::Alarm;
+use hairspring::{Instant, Timer, pause, sleep};
 
 const PAUSED: [Kind; 4] = [Kind::StartPaused, Kind::NoSockets, Kind::PausedLater, Kind::Workers(2)];
 
@@ -66,5 +67,50 @@ fn several_tasks_may_settle_or_stop_waiting() {
     on_each(&PAUSED, || async {
         assert!(futures::poll!(Box::pin(settle())).is_pending());
         sleep(HOUR).await; // The clock moves again.
+    });
+}
+
+/// A bug that this crate had: nothing fired such timers while a test settled.
+#[test]
+fn timers_that_were_due_before_the_pause_fire_first() {
+    must_end_on(multi_thread(1), async || {
+        // While the only worker blocks, nobody fires this timer.
+        Timer::builder().alarm(Alarm::Tokio).install().unwrap();
+        let (nap, woken) = watched(sleep(ms(1)));
+        let ((begins, begun), (release, released)) = (mpsc::channel(), mpsc::channel::<()>());
+        let blocks = tokio::spawn(async move {
+            begins.send(()).unwrap();
+            let _ = released.recv();
+        });
+        begun.recv().unwrap();
+        while Instant::now() < nap.deadline() {
+            thread::yield_now();
+        }
+        pause();
+        drop(release);
+        blocks.await.unwrap();
+        settle().await;
+        assert_eq!(woken.count(), 1);
+    });
+}
+
+/// A bug that this crate had: it panicked.
+#[test]
+fn the_end_of_the_runtime_ends_it() {
+    must_end(|| {
+        let runtime = multi_thread(1);
+        let ((begins, begun), (release, released)) = (mpsc::channel(), mpsc::channel::<()>());
+        runtime.spawn(async move {
+            begins.send(()).unwrap();
+            let _ = released.recv();
+        });
+        begun.recv().unwrap();
+        let (mut settles, handle) = (Box::pin(settle()), runtime.handle().clone());
+        let entered = handle.enter();
+        assert!(poll(&mut settles).is_pending(), "a task blocks the worker");
+        drop(entered);
+        runtime.shutdown_background();
+        drop(release);
+        handle.block_on(settles);
     });
 }
