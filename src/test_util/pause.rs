@@ -21,7 +21,7 @@ use crate::core::lease::{TimerHooks, TimerLease};
 use crate::core::registry;
 use crate::core::turns::Turns;
 use crate::test_util::idle::{Time, Watch};
-use crate::test_util::manual::ManualClock;
+use crate::test_util::manual::{By, ManualClock};
 use crate::test_util::{auto_advance, by_tokio, held};
 
 /// Pauses the clock of the current runtime.
@@ -114,10 +114,12 @@ pub fn pause_with_grace(grace: Duration) {
         }
         let tokios_now = || clock::tick_of(tokio::time::Instant::now().into());
         clock.start_at(if let Some(Time::Runs(offset)) = *time { offset.now() } else { tokios_now() });
-        *time = Some(Time::Paused(clock));
+        *time = Some(Time::Paused(clock.clone()));
     }
     drop(time);
     assert!(!was_paused, "time is already frozen");
+    // What was due before and has not fired would otherwise wait for the clock to move, which a test may prevent.
+    clock.advance_to(clock.tick(), By::Test);
     // Registers this thread, if it blocks on the runtime.
     let _ = Instant::now();
     held::wake_drivers_on(&watch.runtime);

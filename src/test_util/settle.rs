@@ -206,8 +206,6 @@ impl Settle {
         Watch::note_this_thread(Some(&watch));
         let is_tokios = watch.is_one_thread() && !instant::clock_is_the_systems();
         let held = is_tokios.then(|| watch.claim(Claim::Move));
-        // Timers that were due before the pause, and had not fired.
-        watch.clock().inspect(|clock| clock.advance_to(clock.tick(), By::Test));
         Settle { _settles: watch.claim(Claim::Settle), watch, held, gives_up: false }
     }
 

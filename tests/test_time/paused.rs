@@ -6,11 +6,12 @@ use std::thread;
 
 use crate::common::{
     HOUR, Random, both_flavours, current_thread, ms, multi_thread, must_end, must_end_on, on_both_flavours, on_wake,
-    panicked, paused, poll, poll_with, polled,
+    panicked, paused, poll, poll_with, polled, watched,
 };
 use crate::kinds::{BUBBLES, DAY, EACH, MICRO, TOKIOS, WORKERS, on_each, on_each_and_in_a_task};
 use crate::threads::inside::holds_time;
 use hairspring::test_util::{self, advance_and_settle};
+use hairspring::timer::Alarm;
 use hairspring::{Duration, Instant, Timer, advance, pause, resume, sleep, sleep_until};
 use tokio::sync::mpsc;
 
@@ -249,6 +250,29 @@ fn a_replaced_timer_ends_after_its_last_sleep() {
         while tasks() > before {
             tokio::task::yield_now().await;
         }
+    });
+}
+
+/// A bug that this crate had: such a timer fired only once the clock moved, so `settle` did not wait for its task.
+#[test]
+fn a_timer_that_is_due_fires_at_the_pause() {
+    must_end_on(multi_thread(1), async || {
+        // While the only worker blocks, nobody fires this timer.
+        Timer::builder().alarm(Alarm::Tokio).install().unwrap();
+        let (nap, woken) = watched(sleep(ms(1)));
+        let (begins, begun) = std::sync::mpsc::channel();
+        let (release, released) = std::sync::mpsc::channel::<()>();
+        tokio::spawn(async move {
+            begins.send(()).unwrap();
+            let _ = released.recv();
+        });
+        begun.recv().unwrap();
+        while Instant::now() < nap.deadline() {
+            thread::yield_now();
+        }
+        pause();
+        assert_eq!(woken.count(), 1);
+        drop(release);
     });
 }
 

@@ -6,11 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, mpsc};
 use std::thread;
 
-use crate::common::{HOUR, both_flavours, ms, multi_thread, must_end, must_end_on, poll, polled, step, watched};
+use crate::common::{HOUR, both_flavours, ms, multi_thread, must_end, poll, polled, step};
 use crate::kinds::{Kind, on_each, on_each_and_in_a_task};
+use hairspring::sleep;
 use hairspring::test_util::{self, settle};
-use hairspring::timer::Alarm;
-use hairspring::{Instant, Timer, pause, sleep};
 
 const PAUSED: [Kind; 4] = [Kind::StartPaused, Kind::NoSockets, Kind::PausedLater, Kind::Workers(2)];
 
@@ -67,30 +66,6 @@ fn several_tasks_may_settle_or_stop_waiting() {
     on_each(&PAUSED, || async {
         assert!(futures::poll!(Box::pin(settle())).is_pending());
         sleep(HOUR).await; // The clock moves again.
-    });
-}
-
-/// A bug that this crate had: nothing fired such timers while a test settled.
-#[test]
-fn timers_that_were_due_before_the_pause_fire_first() {
-    must_end_on(multi_thread(1), async || {
-        // While the only worker blocks, nobody fires this timer.
-        Timer::builder().alarm(Alarm::Tokio).install().unwrap();
-        let (nap, woken) = watched(sleep(ms(1)));
-        let ((begins, begun), (release, released)) = (mpsc::channel(), mpsc::channel::<()>());
-        let blocks = tokio::spawn(async move {
-            begins.send(()).unwrap();
-            let _ = released.recv();
-        });
-        begun.recv().unwrap();
-        while Instant::now() < nap.deadline() {
-            thread::yield_now();
-        }
-        pause();
-        drop(release);
-        blocks.await.unwrap();
-        settle().await;
-        assert_eq!(woken.count(), 1);
     });
 }
 
