@@ -67,6 +67,14 @@ fn no_folder_uses_a_later_one() {
     assert!(arrows > 100, "{arrows} arrows");
 }
 
+/// A bug that this crate had: it did not compile for CPUs without 64-bit atomics.
+#[test]
+fn only_one_file_names_the_standard_librarys_64_bit_atomics() {
+    let names_them = |line: &str| line.contains("std::sync::atomic") && line.contains("64");
+    let files = sources().into_iter().filter(|source| source.code.lines().any(names_them));
+    assert_eq!(files.map(|source| source.path).collect::<Vec<_>>(), ["util/sync.rs"]);
+}
+
 /// The file that a path leads to.
 fn target<'a>(files: &BTreeMap<String, String>, path: &'a str) -> Option<String> {
     let names: Vec<&'a str> = path.split("::").collect();

@@ -4,9 +4,10 @@
 // 1. Key numbers come from one counter for all queues, `KEYS` at a time, so no two entries have the same key.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 
 use crate::clock::{self, Instant};
+use crate::util::sync::Counter;
 use crate::wheel::{self, Tick};
 
 /// How many key numbers a queue reserves at a time.
@@ -32,7 +33,7 @@ pub struct Key(pub(super) wheel::Key);
 
 /// The first of [`KEYS`] numbers that no other queue has. They last for 2^56 calls.
 pub(super) fn new_keys() -> u64 {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
+    static NEXT: Counter = Counter::new(0);
     NEXT.fetch_add(KEYS, Relaxed)
 }
 
