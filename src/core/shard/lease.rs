@@ -175,8 +175,8 @@ impl ShardLease {
         let shard = self.shard;
         let deadline = shard.expiry(deadline);
         let mut state = shard.lock();
-        let noticed = shard.noticed(&state, key);
         if shard.is_past(&state, deadline) {
+            let noticed = shard.noticed(&state, key);
             let waker = shard.take_out(&mut state, key);
             shard.unlock_later(state, noticed);
             // A panic would leave the sleep with a stale key.
@@ -184,9 +184,11 @@ impl ShardLease {
             return false;
         }
         let due = state.wheel.replace_deadline(key, deadline);
-        due.filter(|due| *due < before.min(deadline)).map(|due| state.wheel.reset(key, due));
-        let waits = due.is_some();
-        if waits && (deadline < shard.next() || noticed.is_some_and(|before| deadline < before)) {
+        if let Some(due) = due.filter(|due| *due < before.min(deadline)) {
+            state.wheel.reset(key, due);
+        }
+        let (waits, noticed) = (due.is_some(), due.filter(|_| shard.publishes_removals()));
+        if waits && (deadline < shard.next() || noticed.is_some_and(|due| deadline < due)) {
             shard.publish_earlier(state, deadline);
         } else {
             shard.unlock_later(state, noticed);
