@@ -100,8 +100,9 @@ impl Waits {
     }
 }
 
-/// A private futex.
+/// How the standard library waits for a private futex.
 const WAIT_BITSET: u64 = 128 + 9;
+/// From this value on, a futex is neither that of a condition variable, which counts up, nor that of a mutex.
 const OTHERS: u64 = 1 << 30;
 
 /// Whether a call may be that of `block_on`: a wait for a condition variable, whose futex is private to the process and

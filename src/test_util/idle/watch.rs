@@ -65,13 +65,12 @@ pub(crate) struct EndsOnThread {
 impl Watch {
     /// The watch over a runtime, which lasts as long as the runtime.
     pub(crate) fn of(runtime: &Handle) -> Arc<Watch> {
-        let known = |watches: &[Arc<Watch>]| watches.iter().find(|watch| watch.runtime.id() == runtime.id()).cloned();
         // Those who only look do not wait for each other.
-        if let Some(watch) = known(&unpoisoned(WATCHES.read())) {
+        if let Some(watch) = Watch::find(runtime.id()) {
             return watch;
         }
         let mut watches = unpoisoned(WATCHES.write());
-        if let Some(watch) = known(&watches) {
+        if let Some(watch) = Watch::find_in(&watches, runtime.id()) {
             return watch;
         }
         let watch = Arc::new(Watch {
@@ -97,7 +96,10 @@ impl Watch {
     }
 
     pub(crate) fn find(runtime: runtime::Id) -> Option<Arc<Watch>> {
-        let watches = unpoisoned(WATCHES.read());
+        Watch::find_in(&unpoisoned(WATCHES.read()), runtime)
+    }
+
+    fn find_in(watches: &[Arc<Watch>], runtime: runtime::Id) -> Option<Arc<Watch>> {
         watches.iter().find(|watch| watch.runtime.id() == runtime).cloned()
     }
 
