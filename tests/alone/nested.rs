@@ -1,9 +1,14 @@
 //! A paused runtime inside a task of another, and beside others. Once any clock in a process has been paused, no thread
 //! relies on the timer that it remembers.
 
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::task::Poll;
+
 use crate::alone;
-use crate::common::{HOUR, current_thread, ms, multi_thread};
-use hairspring::{Instant, pause, sleep};
+use crate::common::{HOUR, beside, current_thread, ms, multi_thread, spin, threads_are_seen};
+use hairspring::{Duration, Instant, pause, sleep, timeout};
 use tokio::task::{block_in_place, yield_now};
 
 /// A bug that this crate had: the inner runtime's sleeps waited on the outer runtime's timer, in real time.
@@ -31,43 +36,29 @@ fn a_paused_runtime_inside_another_keeps_its_own_time() {
 
 /// A bug that this crate had: the timers of all runtimes shared locks, and the thread in `block_on` counted as idle while
 /// it waited long for one. Some of these sleeps then ended late.
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))] // Elsewhere the clock does not see that thread.
 #[test]
 fn runtimes_with_many_timers_do_not_move_the_clock_of_another() {
-    use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-    use std::{future::poll_fn, pin::Pin, task::Poll, thread};
-
-    use crate::common::OnDrop;
-    use hairspring::{Duration, timeout};
-
-    alone(|| {
-        let is_over = AtomicBool::new(false);
-        let arms = || {
-            current_thread().block_on(async {
-                pause();
-                while !is_over.load(SeqCst) {
-                    let mut many: Vec<_> = (0..100).map(|n| sleep(ms(n))).collect();
-                    poll_fn(|cx| Poll::Ready(many.iter_mut().for_each(|nap| _ = Pin::new(nap).poll(cx)))).await;
-                }
-            });
-        };
-        let computes = || {
-            while !is_over.load(SeqCst) {
-                std::hint::spin_loop();
+    if !threads_are_seen() {
+        return;
+    }
+    let arms = |over: &AtomicBool| {
+        current_thread().block_on(async {
+            pause();
+            while !over.load(SeqCst) {
+                let mut many: Vec<_> = (0..100).map(|n| sleep(ms(n))).collect();
+                poll_fn(|cx| Poll::Ready(many.iter_mut().for_each(|nap| _ = Pin::new(nap).poll(cx)))).await;
             }
-        };
-        thread::scope(|scope| {
-            let _over = OnDrop(|| is_over.store(true, SeqCst));
-            (0..60).for_each(|_| drop(scope.spawn(arms)));
-            (0..8).for_each(|_| drop(scope.spawn(computes)));
-            multi_thread(2).block_on(async {
-                pause();
-                for _ in 0..100 {
-                    let (start, nap) = (Instant::now(), Duration::from_nanos(1));
-                    timeout(ms(1), sleep(nap)).await.unwrap();
-                    assert_eq!(start.elapsed(), nap);
-                }
-            });
         });
-    });
+    };
+    let sleeps = || {
+        multi_thread(2).block_on(async {
+            pause();
+            for _ in 0..100 {
+                let (start, nap) = (Instant::now(), Duration::from_nanos(1));
+                timeout(ms(1), sleep(nap)).await.unwrap();
+                assert_eq!(start.elapsed(), nap);
+            }
+        });
+    };
+    alone(move || beside(60, arms, || beside(8, spin, sleeps)));
 }

@@ -10,7 +10,7 @@ use std::future::Future;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Once, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use hairspring::io::TimeoutStream;
 use tokio::io::{AsyncRead, DuplexStream, ReadBuf, duplex};
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::coop;
 
 #[allow(unused_imports)]
@@ -293,6 +293,34 @@ impl<F: FnMut()> Drop for OnDrop<F> {
     fn drop(&mut self) {
         (self.0)();
     }
+}
+
+/// Runs `code` beside threads that do `work`, which has to end when its flag is set.
+pub(crate) fn beside(threads: usize, work: impl Fn(&AtomicBool) + Sync, code: impl FnOnce()) {
+    let over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let _over = OnDrop(|| over.store(true, Ordering::SeqCst));
+        (0..threads).for_each(|_| drop(scope.spawn(|| work(&over))));
+        code();
+    });
+}
+
+/// Takes a CPU until `over`.
+pub(crate) fn spin(over: &AtomicBool) {
+    while !over.load(Ordering::SeqCst) {
+        std::hint::spin_loop();
+    }
+}
+
+/// Makes a task block a worker until the returned sender is dropped.
+pub(crate) fn block_a_worker(runtime: &Handle) -> mpsc::Sender<()> {
+    let ((begins, begun), (release, released)) = (mpsc::channel(), mpsc::channel());
+    runtime.spawn(async move {
+        begins.send(()).unwrap();
+        let _ = released.recv();
+    });
+    begun.recv().unwrap();
+    release
 }
 
 /// Runs `round` with the seeds from 0 to `rounds`. `HAIRSPRING_ROUNDS` replaces the number, and `HAIRSPRING_SEED` the

@@ -5,14 +5,15 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use crate::common::{
-    HOUR, Random, both_flavours, current_thread, ms, multi_thread, must_end, must_end_on, on_both_flavours, on_wake,
-    panicked, paused, poll, poll_with, polled, watched,
+    HOUR, Random, block_a_worker, both_flavours, current_thread, ms, multi_thread, must_end, must_end_on,
+    on_both_flavours, on_wake, panicked, paused, poll, poll_with, polled, watched,
 };
 use crate::kinds::{BUBBLES, DAY, EACH, MICRO, TOKIOS, WORKERS, on_each, on_each_and_in_a_task};
 use crate::threads::inside::holds_time;
 use hairspring::test_util::{self, advance_and_settle};
 use hairspring::timer::Alarm;
 use hairspring::{Duration, Instant, Timer, advance, pause, resume, sleep, sleep_until};
+use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
 const NOT_PAUSED: &str = "time is not frozen: call `pause` first";
@@ -239,7 +240,7 @@ fn a_timer_follows_before_its_driver_has_run() {
 fn a_replaced_timer_ends_after_its_last_sleep() {
     on_both_flavours(|| async {
         pause();
-        let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+        let tasks = || Handle::current().metrics().num_alive_tasks();
         tokio::spawn(sleep(ms(1))).await.unwrap();
         let before = tasks();
         let waits = tokio::spawn(sleep(HOUR));
@@ -260,19 +261,12 @@ fn a_timer_that_is_due_fires_at_the_pause() {
         // While the only worker blocks, nobody fires this timer.
         Timer::builder().alarm(Alarm::Tokio).install().unwrap();
         let (nap, woken) = watched(sleep(ms(1)));
-        let (begins, begun) = std::sync::mpsc::channel();
-        let (release, released) = std::sync::mpsc::channel::<()>();
-        tokio::spawn(async move {
-            begins.send(()).unwrap();
-            let _ = released.recv();
-        });
-        begun.recv().unwrap();
+        let _release = block_a_worker(&Handle::current());
         while Instant::now() < nap.deadline() {
             thread::yield_now();
         }
         pause();
         assert_eq!(woken.count(), 1);
-        drop(release);
     });
 }
 

@@ -2,11 +2,11 @@
 //! work, and that `advance_and_settle` stops at each deadline.
 
 use std::future::Future;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::{Arc, mpsc};
 use std::thread;
 
-use crate::common::{HOUR, both_flavours, ms, multi_thread, must_end, poll, polled, step};
+use crate::common::{HOUR, block_a_worker, both_flavours, ms, multi_thread, must_end, poll, polled, step};
 use crate::kinds::{Kind, on_each, on_each_and_in_a_task};
 use hairspring::sleep;
 use hairspring::test_util::{self, settle};
@@ -74,13 +74,8 @@ fn several_tasks_may_settle_or_stop_waiting() {
 fn the_end_of_the_runtime_ends_it() {
     must_end(|| {
         let runtime = multi_thread(1);
-        let ((begins, begun), (release, released)) = (mpsc::channel(), mpsc::channel::<()>());
-        runtime.spawn(async move {
-            begins.send(()).unwrap();
-            let _ = released.recv();
-        });
-        begun.recv().unwrap();
         let (mut settles, handle) = (Box::pin(settle()), runtime.handle().clone());
+        let release = block_a_worker(&handle);
         let entered = handle.enter();
         assert!(poll(&mut settles).is_pending(), "a task blocks the worker");
         drop(entered);

@@ -33,11 +33,8 @@ mod on_test_clocks {
     mod timer;
     mod virtual_time;
 
-    use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-    use std::thread;
-
     use super::{rounds, run};
-    use crate::common::OnDrop;
+    use crate::common::{beside, spin};
 
     /// tokio 849, 868, go 47329, 47762: lost wake-ups after resets. tokio 2473, 3270: panics in rare states. go 38070,
     /// tokio 5429: wakers that call the timer. netty 14081, 14959, 6947: sleeps that do not end, and wrong counts.
@@ -98,15 +95,7 @@ mod on_test_clocks {
     /// clocks did not move and `settle` did not return.
     #[test]
     fn programs_on_a_busy_machine_see_virtual_time() {
-        let over = AtomicBool::new(false);
-        thread::scope(|scope| {
-            let _over = OnDrop(|| over.store(true, SeqCst));
-            let computes = || {
-                while !over.load(SeqCst) {
-                    std::hint::spin_loop();
-                }
-            };
-            (0..4).for_each(|_| drop(scope.spawn(computes)));
+        beside(4, spin, || {
             rounds::<virtual_time::OnCurrentThread>(20);
             rounds::<virtual_time::OnWorkers>(20);
             rounds::<virtual_time::InBubble>(20);
