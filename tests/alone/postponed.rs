@@ -12,6 +12,7 @@ use futures::StreamExt as _;
 use hairspring::io::TimeoutStream;
 use hairspring::{DeadlineMap, Instant, StreamExt as _, Timer};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+use tokio::task::coop::unconstrained;
 
 const LIMIT: Duration = Duration::from_millis(20);
 
@@ -82,17 +83,20 @@ fn an_idle_timeout_registers_two_sleeps_per_limit() {
 #[test]
 fn stream_items_do_not_move_the_sleep() {
     alone(|| {
-        on_unpaused(|| async {
-            let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel();
-            let items = futures::stream::poll_fn(|cx| receiver.poll_recv(cx));
-            let mut items = pin!(items.timeout(LIMIT));
-            // If the machine stalls, a poll may find that the limit has passed, and remove the sleep.
-            while Timer::current().metrics().fired() == 0 {
-                let _ = poll(&mut items.next());
-                std::thread::sleep(ms(1));
-                sender.send(()).unwrap();
-                assert!(poll(&mut items.next()).is_ready());
-            }
+        on_unpaused(|| {
+            // On a slow machine, the loop would spend the task's budget.
+            unconstrained(async {
+                let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel();
+                let items = futures::stream::poll_fn(|cx| receiver.poll_recv(cx));
+                let mut items = pin!(items.timeout(LIMIT));
+                // If the machine stalls, a poll may find that the limit has passed, and remove the sleep.
+                while Timer::current().metrics().fired() == 0 {
+                    let _ = poll(&mut items.next());
+                    std::thread::sleep(ms(1));
+                    sender.send(()).unwrap();
+                    assert!(poll(&mut items.next()).is_ready());
+                }
+            })
         });
     });
 }
