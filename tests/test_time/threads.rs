@@ -183,7 +183,8 @@ fn threads_that_come_and_go_let_time_pass() {
                         runtime.block_on(async {
                             let start = Instant::now();
                             sleep(HOUR).await;
-                            assert_eq!(start.elapsed(), HOUR);
+                            let passed = start.elapsed();
+                            assert!(passed == HOUR || passed > HOUR && !threads_are_seen(), "{passed:?}");
                         });
                         if naps {
                             thread::sleep(ms(1));
