@@ -17,7 +17,7 @@
 //! costs to register or cancel a timer hardly depends on the number of threads or timers.
 //!
 //! Deadlines have nanosecond resolution. A timer never fires early, and usually fires within a fraction of a
-//! millisecond after its deadline. Any duration is accepted; more than 500 years counts as 500 years.
+//! millisecond after its deadline. Any duration is accepted; more than 500 years counts as for ever.
 //!
 //! # Overview
 //!

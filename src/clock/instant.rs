@@ -14,7 +14,7 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use super::source::any_is_held;
 use super::{Hooks, TESTS_MAY_PAUSE};
 
-/// The longest duration, 500 years. Longer ones are shortened to this.
+/// The longest duration that does not count as for ever: 500 years.
 pub(crate) const FAR_FUTURE: Duration = Duration::from_secs(500 * 365 * 86_400);
 
 pub(crate) trait ClockHooks {

@@ -67,10 +67,12 @@ pub(crate) fn after(duration: Duration) -> Tick {
     later(now(), duration)
 }
 
-/// The deadline of a timer created at `now`: after `duration`, but at most 500 years.
+/// The deadline of a timer created at `now`: after `duration`, or never if that is more than 500 years. A paused clock
+/// must not move to the end of a limit that stands for none.
 #[inline]
 pub(crate) fn later(now: Tick, duration: Duration) -> Tick {
-    now + ticks_in(duration).min(FAR_FUTURE_TICKS)
+    let ticks = ticks_in(duration);
+    if ticks > FAR_FUTURE_TICKS { Tick::MAX } else { now + ticks }
 }
 
 #[inline]

@@ -12,7 +12,6 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use std::{error, fmt, io};
 
-use crate::clock::instant::FAR_FUTURE;
 use crate::clock::{self, Instant};
 use crate::future::delay::Delay;
 use crate::future::{Timeout, sleep_until};
@@ -92,8 +91,8 @@ impl Deadline {
     /// ```
     pub const NEVER: Deadline = Deadline { at: None, name: None, made_at: Location::caller() };
 
-    /// Returns the deadline `duration` from now, by the runtime's clock. It saturates at 500 years. With a zero
-    /// duration, it has already passed.
+    /// Returns the deadline `duration` from now, by the runtime's clock. With a zero duration, it has already
+    /// passed; with one of more than 500 years, it never does.
     ///
     /// For a [`Timer`](crate::Timer) on another clock, write `Deadline::at(timer.now() + duration)`.
     ///
@@ -108,7 +107,7 @@ impl Deadline {
     #[must_use]
     #[track_caller]
     pub fn after(duration: Duration) -> Deadline {
-        Deadline::at(Instant::now() + duration.min(FAR_FUTURE))
+        Deadline::at(Instant::now() + duration)
     }
 
     /// Returns the deadline at `instant`, which may be in the past. It is never [`NEVER`](Deadline::NEVER).
@@ -292,7 +291,7 @@ impl Add<Duration> for Deadline {
     type Output = Deadline;
 
     fn add(self, duration: Duration) -> Deadline {
-        Deadline { at: self.at.map(|at| at + duration.min(FAR_FUTURE)), ..self }
+        Deadline { at: self.at.map(|at| at + duration), ..self }
     }
 }
 

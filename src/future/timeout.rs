@@ -20,7 +20,7 @@ use crate::util::error::{Elapsed, Error};
 /// Awaits `future` for at most `duration` from now.
 ///
 /// The future is polled before the timer. If it is ready, it wins, however late; if it is ready at its first poll, no
-/// timer is registered.
+/// timer is registered. A `duration` of more than 500 years, such as [`Duration::MAX`], sets no limit.
 ///
 /// # Errors
 ///

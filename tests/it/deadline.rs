@@ -317,7 +317,7 @@ async fn it_formats_and_parses_the_grpc_header() {
         (99_999_999 * minute, "99999999M"),
         (100_000_020 * minute, "1666667H"),
         (1_700_000 * hour + 59 * minute, "1700000H"),
-        (Duration::MAX, "4380000H"), // 500 years
+        (Duration::MAX, "99999999H"),
     ] {
         let deadline = Deadline::after(remaining);
         assert_eq!(deadline.to_grpc_timeout(), text, "{remaining:?}");
@@ -335,7 +335,7 @@ async fn it_formats_and_parses_the_grpc_header() {
         ("3M", 3 * minute),
         ("2H", 2 * hour),
         ("0S", Duration::ZERO),
-        ("99999999H", 500 * YEAR),
+        ("99999999H", 99_999_999 * hour),
     ] {
         assert_eq!(Deadline::from_grpc_timeout(text).unwrap().remaining(), remaining, "{text}");
     }

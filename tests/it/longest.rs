@@ -1,8 +1,10 @@
 //! The longest durations and the latest instants: nothing panics, wraps or ends early.
 
 use std::future::pending;
+use std::thread;
 
 use crate::common::{HOUR, YEAR, longest, ms, poll, polled};
+use futures::future::LocalBoxFuture;
 use futures::{FutureExt as _, StreamExt as _, stream};
 use hairspring::MissedTickBehavior::{Burst, Delay, Skip};
 use hairspring::io::TimeoutStream;
@@ -11,100 +13,121 @@ use hairspring::{
     sleep_until, timeout, timeout_at, wall,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+use tokio::sync::oneshot;
 
 /// Futures by name.
 macro_rules! futures {
     ($($future:expr),* $(,)?) => { vec![$((stringify!($future), $future.map(|_| ()).boxed_local())),*] };
 }
 
+type Named = (&'static str, LocalBoxFuture<'static, ()>);
+
+/// Futures with a limit that is too long to end.
+fn endless(long: Duration) -> Vec<Named> {
+    let far = Instant::now() + long;
+    let one = || stream::iter([()]).chain(stream::pending());
+    // A connection would end if its peer were dropped.
+    let (ours, peer) = duplex(4);
+    let (mut reader, mut writer) = tokio::io::split(
+        TimeoutStream::new(ours)
+            .with_read_timeout(long)
+            .with_write_timeout(long)
+            .with_idle_timeout(long)
+            .with_deadline(far),
+    );
+    let [mut unpolled, mut waiting] = [sleep(ms(1)), sleep(ms(1))];
+    unpolled.reset_at(far);
+    assert!(poll(&mut waiting).is_pending());
+    waiting.reset_at(far);
+    assert!([&unpolled, &waiting, &sleep(long)].iter().all(|sleep| sleep.deadline() > Instant::now() + 100 * YEAR));
+    let mut all = futures![
+        sleep(long),
+        sleep_until(far),
+        boot::sleep(long),
+        boot::sleep_until(boot::Instant::now() + long),
+        unpolled,
+        waiting,
+        timeout(long, pending::<()>()),
+        timeout_at(far, pending::<()>()),
+        Timer::current().try_timeout(long, pending::<()>()),
+        boot::timeout(long, pending::<()>()),
+        async move {
+            let mut reset = timeout(ms(1), pending::<()>());
+            reset.reset_at(far);
+            reset.await
+        },
+        Deadline::after(long).limit(pending::<()>()),
+        Deadline::at(far).limit(pending::<()>()),
+        (Deadline::after(ms(1)) + long).limit(pending::<()>()),
+        async move { reader.read_u8().await },
+        async move { (writer.write_all(b"12345").await, drop(peer)) },
+        async move { stream::pending::<()>().timeout(long).next().await },
+        async move { stream::iter([(), ()]).throttle(long).count().await },
+        async move { stream::iter([(), ()]).throttle_latest(long).count().await },
+        async move { one().chunks_timeout(9, long).next().await },
+        async move { one().debounce(long).next().await },
+        async move { one().debounce(long).max_wait(long).next().await },
+        async move {
+            let mut queue = DelayQueue::new();
+            let keys = [queue.insert((), long), queue.insert_at((), far), queue.insert((), ms(1))];
+            queue.reset(&keys[2], long);
+            queue.reset_at(&keys[0], far);
+            queue.next().await
+        },
+        async move {
+            let (map, mut expirations) = DeadlineMap::new();
+            map.insert(1, (), long);
+            map.insert_at(2, (), far);
+            map.insert(3, (), ms(1));
+            assert!(map.touch(&3, long) && map.touch_at(&1, far) && map.remaining(&3) > Some(100 * YEAR));
+            expirations.next().await
+        },
+    ];
+    #[cfg(feature = "hyper")]
+    all.extend(futures![hyper::rt::Timer::sleep(&hairspring::hyper::HyperTimer::new(), long)]);
+    all
+}
+
+/// Intervals whose second tick is too far away to come.
+fn endless_intervals(long: Duration) -> Vec<Named> {
+    let far = Instant::now() + long;
+    let mut all = futures![async move {
+        let mut ticks = boot::interval(long);
+        ticks.tick().await;
+        ticks.tick().await;
+    }];
+    for behavior in [Burst, Delay, Skip] {
+        let tick_twice = move |mut ticks: hairspring::Interval| async move {
+            ticks.set_missed_tick_behavior(behavior);
+            ticks.tick().await;
+            ticks.tick().await;
+        };
+        all.extend(futures![
+            tick_twice(interval(long)),
+            tick_twice(interval_at(Instant::now() - HOUR, long)),
+            tick_twice(interval_at(far, long)),
+            async move {
+                let mut reset = interval(ms(1));
+                reset.reset_after(long);
+                reset.tick().await
+            },
+        ]);
+    }
+    all
+}
+
+fn too_long() -> impl Iterator<Item = Duration> {
+    longest().into_iter().chain([Duration::from_nanos(u64::MAX), Duration::from_secs(1 << 40)])
+}
+
 /// tokio 5183, 2667, 4495, 6634: `Duration::MAX` panicked. netty 7760: the largest delay fired immediately.
 #[tokio::test(start_paused = true)]
 async fn no_future_with_the_longest_limit_ends() {
-    for long in longest().into_iter().chain([Duration::from_nanos(u64::MAX), Duration::from_secs(1 << 40)]) {
+    for long in too_long() {
         let far = Instant::now() + long;
-        let one = || stream::iter([()]).chain(stream::pending());
-        let connection = || TimeoutStream::new(duplex(4).0);
-        // A connection would end if its peer were dropped.
-        let (ours, _peer) = duplex(4);
-        let (mut reader, mut writer) = tokio::io::split(
-            TimeoutStream::new(ours)
-                .with_read_timeout(long)
-                .with_write_timeout(long)
-                .with_idle_timeout(long)
-                .with_deadline(far),
-        );
-        assert_eq!(connection().with_read_timeout(long).read_timeout(), Some(long));
-        let [mut unpolled, mut waiting] = [sleep(ms(1)), sleep(ms(1))];
-        unpolled.reset_at(far);
-        assert!(poll(&mut waiting).is_pending());
-        waiting.reset_at(far);
-        assert!([&unpolled, &waiting, &sleep(long)].iter().all(|sleep| sleep.deadline() > Instant::now() + 100 * YEAR));
-        let mut all = futures![
-            sleep(long),
-            sleep_until(far),
-            boot::sleep(long),
-            boot::sleep_until(boot::Instant::now() + long),
-            unpolled,
-            waiting,
-            timeout(long, pending::<()>()),
-            timeout_at(far, pending::<()>()),
-            Timer::current().try_timeout(long, pending::<()>()),
-            boot::timeout(long, pending::<()>()),
-            async {
-                let mut reset = timeout(ms(1), pending::<()>());
-                reset.reset_at(far);
-                reset.await
-            },
-            Deadline::after(long).limit(pending::<()>()),
-            Deadline::at(far).limit(pending::<()>()),
-            async move { reader.read_u8().await },
-            async move { writer.write_all(b"12345").await },
-            async { stream::pending::<()>().timeout(long).next().await },
-            async { stream::iter([(), ()]).throttle(long).count().await },
-            async { stream::iter([(), ()]).throttle_latest(long).count().await },
-            async { one().chunks_timeout(9, long).next().await },
-            async { one().debounce(long).next().await },
-            async { one().debounce(long).max_wait(long).next().await },
-            async {
-                let mut queue = DelayQueue::new();
-                let keys = [queue.insert((), long), queue.insert_at((), far), queue.insert((), ms(1))];
-                queue.reset(&keys[2], long);
-                queue.reset_at(&keys[0], far);
-                queue.next().await
-            },
-            async {
-                let (map, mut expirations) = DeadlineMap::new();
-                map.insert(1, (), long);
-                map.insert_at(2, (), far);
-                map.insert(3, (), ms(1));
-                assert!(map.touch(&3, long) && map.touch_at(&1, far) && map.remaining(&3) > Some(100 * YEAR));
-                expirations.next().await
-            },
-        ];
-        all.extend(futures![async {
-            let mut ticks = boot::interval(long);
-            ticks.tick().await;
-            ticks.tick().await;
-        }]);
-        for behavior in [Burst, Delay, Skip] {
-            let tick_twice = move |mut ticks: hairspring::Interval| async move {
-                ticks.set_missed_tick_behavior(behavior);
-                ticks.tick().await;
-                ticks.tick().await;
-            };
-            all.extend(futures![
-                tick_twice(interval(long)),
-                tick_twice(interval_at(Instant::now() - HOUR, long)),
-                tick_twice(interval_at(far, long)),
-                async {
-                    let mut reset = interval(ms(1));
-                    reset.reset_after(long);
-                    reset.tick().await
-                },
-            ]);
-        }
-        #[cfg(feature = "hyper")]
-        all.extend(futures![hyper::rt::Timer::sleep(&hairspring::hyper::HyperTimer::new(), long)]);
+        assert_eq!(TimeoutStream::new(duplex(4).0).with_read_timeout(long).read_timeout(), Some(long));
+        let mut all = endless(long);
+        all.extend(endless_intervals(long));
         for _ in 0..2 {
             for (name, future) in &mut all {
                 assert!(poll(future).is_pending(), "{name} ended, with {long:?}");
@@ -118,6 +141,26 @@ async fn no_future_with_the_longest_limit_ends() {
         past.reset_at(boot::Instant::now() - long);
         assert!(poll(&mut past).is_ready(), "an instant before the machine started has passed");
         assert!(Deadline::at(far).remaining() > 100 * YEAR && !Deadline::after(long).has_passed());
+    }
+}
+
+/// A bug that this crate had: a clock that advances by itself moved by 500 years while `timeout(Duration::MAX, ..)`
+/// waited for a thread or a socket. With tokio, such a timeout has no timer.
+#[tokio::test(start_paused = true)]
+async fn a_limit_that_stands_for_none_does_not_move_a_paused_clock() {
+    for long in too_long() {
+        for (name, mut future) in endless(long) {
+            let start = Instant::now();
+            let (answer, answered) = oneshot::channel();
+            assert!(poll(&mut future).is_pending());
+            let peer = thread::spawn(move || {
+                thread::sleep(ms(1));
+                answer.send(())
+            });
+            answered.await.unwrap();
+            assert_eq!(start.elapsed(), Duration::ZERO, "{name}, with {long:?}");
+            peer.join().unwrap().unwrap();
+        }
     }
 }
 

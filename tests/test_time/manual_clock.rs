@@ -217,7 +217,9 @@ fn a_clock_does_not_move_by_itself_while_a_thread_fires_timers() {
 }
 
 /// Sequences of waits that reach the end of time.
-const WAITING: [&[Duration]; 4] = [&[], &[HOUR], &[Duration::MAX], &[HOUR, Duration::MAX, YEAR, Duration::MAX]];
+const WAITING: [&[Duration]; 4] = [&[], &[HOUR], &[LONGEST], &[HOUR, LONGEST, YEAR, LONGEST]];
+/// More would never end.
+const LONGEST: Duration = Duration::from_secs(500 * YEAR.as_secs());
 const KINDS: [Kind; 3] = [Kind::StartPaused, Kind::PausedLater, Kind::Workers(2)];
 
 /// Bugs that this crate had: sums wrapped, a second `advance(Duration::MAX)` never returned, and `resume` moved time

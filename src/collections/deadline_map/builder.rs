@@ -121,7 +121,7 @@ impl<K, V, S> Builder<K, V, S> {
     /// [`touch`](DeadlineMap::touch) beyond the end of the lifetime succeeds, and sets the deadline to that end.
     /// [`remaining`](DeadlineMap::remaining) and [`deadline`](DeadlineMap::deadline) take the limit into account.
     ///
-    /// The limit is not rounded, and is capped at 500 years. It takes no extra memory.
+    /// The limit is not rounded, and one of more than 500 years is none. It takes no extra memory.
     ///
     /// # Examples
     ///

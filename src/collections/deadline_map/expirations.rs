@@ -18,7 +18,7 @@ use futures_core::Stream;
 use tokio::task::coop;
 
 use super::shard::Shared;
-use crate::clock::source::any_is_held;
+use crate::clock::source::{LAST, any_is_held};
 use crate::future::LazySleep;
 use crate::wheel::Tick;
 
@@ -177,8 +177,9 @@ impl<K, V> Expirations<K, V> {
         Scan::Interrupted
     }
 
-    /// Waits until a tick; `Tick::MAX` has no end.
+    /// Waits until a tick; from the last one on, for ever.
     fn poll_sleep(&mut self, sleep: &mut LazySleep, until: Tick, cx: &mut Context<'_>) -> Poll<()> {
+        let until = if until < LAST { until } else { Tick::MAX };
         if until == Tick::MAX {
             sleep.stop();
         }

@@ -32,8 +32,8 @@ use crate::wheel::Tick;
 ///
 /// # Deadlines
 ///
-/// Deadlines are not rounded. A duration counts from the call that passes it, and is capped at 500 years. An entry with
-/// a duration of zero expires immediately. The map reads the clock of the current runtime, as
+/// Deadlines are not rounded. A duration counts from the call that passes it. An entry with a duration of zero expires
+/// immediately, one with more than 500 years never. The map reads the clock of the current runtime, as
 /// [`Instant::now`](crate::Instant::now) does, or that of the timer passed to [`with_timer`](DeadlineMap::with_timer).
 ///
 /// [`Builder::max_lifetime`] also limits how long an entry lives, however often it is touched.
