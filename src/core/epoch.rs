@@ -2,7 +2,7 @@
 //! next use.
 //
 // Invariants
-// 1. Each use of the same memory has its own epoch; it returns after 2^25 uses.
+// 1. Each use of the same memory has its own epoch; it returns after 2^24 uses.
 // 2. A use that has no holder left gets no new one.
 
 use crate::util::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -12,7 +12,7 @@ pub(crate) struct Epoch(pub(crate) u32);
 
 impl Epoch {
     /// The number of bits. A sleep keeps its marks in the rest of the word.
-    pub(crate) const BITS: u32 = 25;
+    pub(crate) const BITS: u32 = 24;
 
     const LAST: Epoch = Epoch((1 << Epoch::BITS) - 1);
 

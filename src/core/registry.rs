@@ -116,10 +116,6 @@ pub(crate) fn global_shard() -> ShardLease {
     shard_of(global().timer())
 }
 
-pub(crate) fn is_global(shard: ShardLease) -> bool {
-    global().timer().owns(shard)
-}
-
 /// This thread's shard of the current runtime's timer. Fails outside a runtime, and in one that has ended.
 #[inline]
 pub(crate) fn shard_of_runtime() -> Result<ShardLease, Error> {

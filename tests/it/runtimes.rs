@@ -147,6 +147,17 @@ fn the_end_of_a_runtime_wakes_waiting_threads() {
 /// Dropping the runtime waits for the thread, so the sleep panics. tokio's sleeps do the same.
 #[test]
 fn a_sleeping_thread_does_not_block_its_runtimes_end() {
+    fn nap_with_resets(before: Duration, resets: &[Duration]) {
+        let mut nap = sleep(before);
+        block_on(std::future::poll_fn(|cx| {
+            let polled = Pin::new(&mut nap).poll(cx);
+            for &after in resets {
+                nap.reset_at(Instant::now() + after);
+            }
+            polled
+        }));
+    }
+
     type Wait = fn(&Handle);
     let waits: [(&str, Wait); 3] = [
         ("sleep", |handle| handle.block_on(sleep(HOUR))),
@@ -184,19 +195,14 @@ fn a_sleeping_thread_does_not_block_its_runtimes_end() {
             assert!(message.contains("the current tokio runtime was shut down"), "{name}: {message}");
         }
     }
-    let in_tasks: [fn(); 3] = [
+    let in_tasks: [fn(); 5] = [
         || block_in_place(|| Handle::current().block_on(sleep(HOUR))),
         // With tokio's sleeps, this one and the next do block it.
         || block_on(sleep(HOUR)),
         // A bug that this crate had: so did a sleep that was postponed.
-        || {
-            let mut nap = sleep(HOUR);
-            block_on(std::future::poll_fn(|cx| {
-                let polled = Pin::new(&mut nap).poll(cx);
-                nap.reset_at(Instant::now() + 2 * HOUR);
-                polled
-            }));
-        },
+        || nap_with_resets(HOUR, &[2 * HOUR]),
+        || nap_with_resets(ms(50), &[HOUR]),
+        || nap_with_resets(HOUR, &[ms(50), HOUR]),
     ];
     for wait in in_tasks {
         must_end(move || {

@@ -168,10 +168,9 @@ impl ShardLease {
         drop(waker);
     }
 
-    /// Moves an entry of a sleep that was due at `before`, and returns whether it waits for the new deadline. If that
-    /// has passed, wakes the entry immediately. An entry that comes before the sleep's deadline is not postponed: its
-    /// sleep waits in a runtime that is ending.
-    pub(crate) fn reset(self, key: Key, before: Tick, deadline: Tick) -> bool {
+    /// Moves an entry, but not to later if it `must_come`, and returns whether it waits for the new deadline. If that has
+    /// passed, wakes the entry immediately.
+    pub(crate) fn reset(self, key: Key, deadline: Tick, must_come: bool) -> bool {
         let shard = self.shard;
         let deadline = shard.expiry(deadline);
         let mut state = shard.lock();
@@ -184,7 +183,7 @@ impl ShardLease {
             return false;
         }
         let due = state.wheel.replace_deadline(key, deadline);
-        if let Some(due) = due.filter(|due| *due < before.min(deadline)) {
+        if let Some(due) = due.filter(|due| must_come && *due < deadline) {
             state.wheel.reset(key, due);
         }
         let (waits, noticed) = (due.is_some(), due.filter(|_| shard.publishes_removals()));

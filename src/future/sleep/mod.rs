@@ -44,7 +44,7 @@ const ON_TIME: Duration = Duration::from_millis(5);
 ///
 /// The time counts from the call, not from the first poll. The sleep never completes early. A zero
 /// `duration` is ready at the first poll, unless the timer has a [resolution](crate::timer::Builder::resolution). To
-/// let other tasks run, use [`tokio::task::yield_now`]. More than 500 years count as 500 years.
+/// let other tasks run, use [`tokio::task::yield_now`]. A sleep of more than 500 years never ends.
 ///
 /// A sleep can be created and polled anywhere. On a runtime it waits on that runtime's timer, which needs neither
 /// `enable_time` nor `enable_io`. Elsewhere it waits on the timer that it was on before, or on the process's own timer,
@@ -170,13 +170,15 @@ pub enum TimerKind {
 }
 
 /// The rest of the state in one word, which keeps a sleep at 40 bytes. From the lowest bits up: the epoch of its timer,
-/// the [`TimerKind`] of its owner, whether this was polled or reset, whether the caller chose the timer, and the stage.
+/// the [`TimerKind`] of its owner, and the marks below.
 #[derive(Clone, Copy)]
 struct Flags(u32);
 
 impl Flags {
     const EPOCH: u32 = (1 << Epoch::BITS) - 1;
     const KIND: u32 = 7 << Epoch::BITS;
+    /// Whether this last waited in a runtime that was ending, for an entry that may come before its deadline.
+    const ENDING: u32 = 1 << 27;
     /// Whether this was polled or reset. From then on, `is_elapsed` goes by the clock.
     const BEGUN: u32 = 1 << 28;
     const CHOSEN: u32 = 1 << 29;
@@ -416,7 +418,7 @@ impl Sleep {
 
     pub(crate) fn reset_at_tick(&mut self, deadline: Tick) {
         if let Some((lease, key)) = self.entry() {
-            if deadline == self.deadline || lease.reset(key, self.deadline, deadline) {
+            if deadline == self.deadline || lease.reset(key, deadline, self.flags.has(Flags::ENDING)) {
                 self.set_deadline(deadline);
                 return;
             }

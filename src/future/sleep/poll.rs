@@ -80,11 +80,10 @@ impl Sleep {
     /// ended it fails, but in a task that a worker polls only at the second time.
     #[cold]
     fn poll_without_runtime(&mut self, error: Error, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        let last = self.timer();
         if error.is_no_runtime() {
-            return self.register(last.unwrap_or_else(registry::global_shard), cx);
+            return self.register(self.timer().unwrap_or_else(registry::global_shard), cx);
         }
-        let again = self.has_begun() && last.is_some_and(registry::is_global);
+        let again = self.flags.has(Flags::ENDING);
         self.flags.0 |= Flags::BEGUN;
         if self.has_come(self.deadline) {
             return Poll::Ready(Ok(()));
@@ -94,7 +93,11 @@ impl Sleep {
         }
         let global = registry::global_shard();
         match global.insert(clock::later(global.now(), LAST_WAIT).min(self.deadline), cx.waker().clone()) {
-            Ok(key) => self.wait_on(global, key),
+            Ok(key) => {
+                let pending = self.wait_on(global, key);
+                self.flags.0 |= Flags::ENDING;
+                pending
+            }
             Err(_) if self.has_come(self.deadline) => Poll::Ready(Ok(())),
             Err(_) => Poll::Ready(Err(error)),
         }
@@ -127,7 +130,9 @@ impl Sleep {
         Hooks::begins_to_wait(timer.address(), key, self.made, self.flags.kind());
         self.shard = Some(timer.shard());
         self.key = key;
-        self.flags = self.flags.with(Flags::EPOCH | Flags::STAGE, timer.epoch().0 | Flags::WAITING | Flags::BEGUN);
+        self.flags = self
+            .flags
+            .with(Flags::EPOCH | Flags::ENDING | Flags::STAGE, timer.epoch().0 | Flags::WAITING | Flags::BEGUN);
         Poll::Pending
     }
 
