@@ -273,17 +273,20 @@ impl ManualClock {
     }
 
     /// Takes over a timer, unless a test sets its time already.
-    pub(crate) fn adopt(&self, timer: TimerLease) {
+    /// Returns whether the timer did not follow this clock before. The caller fires what is due.
+    pub(crate) fn adopt(&self, timer: TimerLease) -> bool {
         let mut state = self.state();
         if timer.turns().clock.is_shown() {
-            return;
+            return false;
         }
         // Hold it first: no other timer can then get its memory.
-        let Some(held) = timer.try_hold() else { return };
-        if timer.turns().show(state.now) {
+        let Some(held) = timer.try_hold() else { return false };
+        let is_new = timer.turns().show(state.now);
+        if is_new {
             timer.publish_removals();
             state.timers.push(held);
         }
+        is_new
     }
 
     pub(crate) fn waiting(&self) -> Vec<Pending> {

@@ -202,11 +202,17 @@ impl TimerHooks for Hooks {
     fn is_on(runtime: runtime::Id, timer: TimerLease) {
         if let Some(watch) = any_is_held().then(|| Watch::find(runtime)).flatten() {
             let turns = timer.turns();
-            match &*watch.time() {
+            let follows = match &*watch.time() {
                 Some(Time::Paused(clock)) => clock.adopt(timer),
                 // A manual clock stays the timer's.
-                Some(Time::Runs(offset)) if !turns.clock.is_shown() => turns.run(*offset),
-                _ => {}
+                Some(Time::Runs(offset)) if !turns.clock.is_shown() => {
+                    turns.run(*offset);
+                    false
+                }
+                _ => false,
+            };
+            if follows {
+                timer.fire_at(timer.now());
             }
         }
     }

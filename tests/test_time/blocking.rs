@@ -10,7 +10,7 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 
 use crate::common::{
-    HOUR, ms, multi_thread, must_end, must_end_on, on_both_flavours, on_wake, panic_message, poll_with,
+    HOUR, ms, multi_thread, must_end, must_end_on, on_both_flavours, on_wake, panic_message, poll_with, spin,
     threads_are_seen,
 };
 use crate::kinds::{
@@ -257,6 +257,28 @@ fn a_task_holds_time_after_blocking_in_place_under_a_hold() {
             computes_for(ms(50));
         };
         no_time_passes_during(tokio::spawn(task)).await.unwrap();
+    });
+}
+
+/// A bug that this crate had: from then on, all blocking work on that thread held time.
+#[test]
+fn other_blocking_work_on_a_former_worker_lets_time_pass() {
+    must_end_on(multi_thread(1), async || {
+        pause();
+        let task = async {
+            let hold = test_util::hold();
+            moves_the_only_worker();
+            drop(hold);
+        };
+        tokio::spawn(task).await.unwrap();
+        // Work that begins sooner may count as the task's.
+        sleep(HOUR).await;
+        let over = Arc::<AtomicBool>::default();
+        let until = over.clone();
+        let work = spawn_blocking(move || spin(&until));
+        sleep(HOUR).await;
+        over.store(true, SeqCst);
+        work.await.unwrap();
     });
 }
 

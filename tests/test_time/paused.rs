@@ -268,6 +268,19 @@ fn a_timer_that_is_due_fires_at_the_pause() {
         pause();
         assert_eq!(woken.count(), 1);
     });
+    // If the program runs the driver, at the driver's next poll.
+    must_end_on(current_thread(), async || {
+        let (timer, driver) = Timer::builder().alarm(Alarm::Tokio).build_with_driver().unwrap();
+        tokio::spawn(driver);
+        let (nap, woken) = watched(timer.sleep(ms(1)));
+        tokio::task::yield_now().await;
+        while Instant::now() < nap.deadline() {}
+        test_util::pause_with_grace(ms(1));
+        let _hold = test_util::hold();
+        while woken.count() == 0 {
+            tokio::task::yield_now().await;
+        }
+    });
 }
 
 #[test]

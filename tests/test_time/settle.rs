@@ -8,8 +8,10 @@ use std::thread;
 
 use crate::common::{HOUR, block_a_worker, both_flavours, ms, multi_thread, must_end, poll, polled, step};
 use crate::kinds::{Kind, on_each, on_each_and_in_a_task};
-use hairspring::sleep;
-use hairspring::test_util::{self, settle};
+use futures::FutureExt as _;
+use futures::future::LocalBoxFuture;
+use hairspring::test_util::{self, advance_and_settle, settle};
+use hairspring::{pause, sleep};
 
 const PAUSED: [Kind; 4] = [Kind::StartPaused, Kind::NoSockets, Kind::PausedLater, Kind::Workers(2)];
 
@@ -72,15 +74,20 @@ fn several_tasks_may_settle_or_stop_waiting() {
 /// A bug that this crate had: it panicked.
 #[test]
 fn the_end_of_the_runtime_ends_it() {
-    must_end(|| {
-        let runtime = multi_thread(1);
-        let (mut settles, handle) = (Box::pin(settle()), runtime.handle().clone());
-        let release = block_a_worker(&handle);
-        let entered = handle.enter();
-        assert!(poll(&mut settles).is_pending(), "a task blocks the worker");
-        drop(entered);
-        runtime.shutdown_background();
-        drop(release);
-        handle.block_on(settles);
-    });
+    let ways: [fn() -> LocalBoxFuture<'static, ()>; 2] =
+        [|| settle().boxed_local(), || advance_and_settle(ms(1)).boxed_local()];
+    for way in ways {
+        must_end(move || {
+            let runtime = multi_thread(1);
+            runtime.block_on(async { pause() });
+            let (mut settles, handle) = (way(), runtime.handle().clone());
+            let release = block_a_worker(&handle);
+            let entered = handle.enter();
+            assert!(poll(&mut settles).is_pending(), "a task blocks the worker");
+            drop(entered);
+            runtime.shutdown_background();
+            drop(release);
+            handle.block_on(settles);
+        });
+    }
 }

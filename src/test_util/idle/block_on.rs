@@ -1,5 +1,5 @@
 //! Threads that block on a runtime not built by a bubble, and are not its workers; usually the one in `block_on`. After
-//! `block_in_place`, a task may run on another.
+//! `block_in_place`, a task may run on another. Once that waits, it may do other blocking work, which does not count.
 //!
 //! Linux says whether such a thread waits to be woken, as `block_on` does, or does anything else. On other systems
 //! these threads count as waiting, and the clock moves only after a short grace.
@@ -28,8 +28,14 @@ thread_local! {
 #[derive(Default)]
 struct BlocksOn {
     watch: Weak<Watch>,
-    /// The watch has a weak reference.
-    _thread: Option<Arc<Mutex<BlockedThread>>>,
+    /// The watch has a weak reference, until it forgets the thread.
+    thread: Option<Arc<Mutex<BlockedThread>>>,
+}
+
+impl BlocksOn {
+    fn is_known(&self, watch: &Weak<Watch>) -> bool {
+        self.watch.ptr_eq(watch) && self.thread.as_ref().is_none_or(|thread| Arc::weak_count(thread) > 0)
+    }
 }
 
 impl Watch {
@@ -38,7 +44,7 @@ impl Watch {
         let here = here.filter(|here| !here.observes_this_thread());
         let new = here.map_or_else(Weak::new, Arc::downgrade);
         let _ = BLOCKS_ON.try_with(|blocks_on| {
-            if !blocks_on.borrow().watch.ptr_eq(&new) {
+            if !blocks_on.borrow().is_known(&new) {
                 let here = here.filter(|_| is_polled());
                 let thread = here.and_then(|here| {
                     let thread = Arc::new(Mutex::new(BlockedThread::current()?));
@@ -46,7 +52,7 @@ impl Watch {
                     Some(thread)
                 });
                 let watch = here.map_or_else(Weak::new, Arc::downgrade);
-                let before = blocks_on.replace(BlocksOn { watch, _thread: thread });
+                let before = blocks_on.replace(BlocksOn { watch, thread });
                 drop(before);
             }
             blocks_on.borrow().watch.upgrade().inspect(|watch| _ = watch.readings.fetch_add(1, SeqCst));
@@ -57,8 +63,13 @@ impl Watch {
     pub(super) fn a_blocked_thread_runs(&self) -> bool {
         let mut one_runs = false;
         // Check each, to learn where it waits.
-        lock(&self.blocked)
-            .retain(|thread| thread.upgrade().inspect(|thread| one_runs |= lock(thread).runs()).is_some());
+        lock(&self.blocked).retain(|thread| {
+            let Some(thread) = thread.upgrade() else { return false };
+            let mut thread = lock(&thread);
+            let runs = thread.runs();
+            one_runs |= runs;
+            runs || !thread.was_worker
+        });
         one_runs
     }
 

@@ -7,6 +7,8 @@ use std::ffi::c_long;
 use std::fs::File;
 use std::time::{Duration, Instant};
 
+use tokio::runtime;
+
 use crate::util::waits::{self, Call};
 
 #[derive(Debug)]
@@ -50,11 +52,14 @@ fn is_awake(stat: &[u8]) -> bool {
 pub(super) struct BlockedThread {
     thread: Thread,
     waits: Waits,
+    /// Whether it runs a task after `block_in_place`.
+    pub(super) was_worker: bool,
 }
 
 impl BlockedThread {
     pub(super) fn current() -> Option<BlockedThread> {
-        Some(BlockedThread { thread: Thread::current()?, waits: Waits::new(Instant::now()) })
+        let was_worker = runtime::worker_index().is_some();
+        Some(BlockedThread { thread: Thread::current()?, waits: Waits::new(Instant::now()), was_worker })
     }
 
     pub(super) fn runs(&mut self) -> bool {
