@@ -324,6 +324,9 @@ mod tests {
                     skips.skip_to(next);
                     skips.check();
                 }
+                let elapsed = skips.elapsed();
+                skips.skip_to(Tick::ZERO);
+                assert_eq!(skips.elapsed(), elapsed, "time went back");
                 // As during a turn: nothing that either wheel has passed.
                 for deadline in [now.0, now.0.saturating_add(number()), now.0.saturating_sub(number())].map(Tick) {
                     let deadline = deadline.max(skips.elapsed());

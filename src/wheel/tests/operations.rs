@@ -31,7 +31,12 @@ fn the_invariants_hold_after_every_operation() {
                 6 | 7 => _ = keys.get(any).map(|&key| wheel.reset(key, tick)),
                 8 => (0..below(6)).for_each(|_| _ = wheel.step(tick.min(elapsed + Ticks(1 << reach)))),
                 9 | 10 => while wheel.pop(tick.min(elapsed + Ticks(1 << reach))).is_some() {},
-                _ if below(8) == 0 => wheel.clear(),
+                _ if below(8) == 0 => {
+                    wheel.clear();
+                    let new = wheel.insert(tick, 0);
+                    assert!(!keys.contains(&new), "a key is used once");
+                    keys.push(new);
+                }
                 _ => wheel = wheel.clone(),
             }
             wheel.check();
