@@ -5,14 +5,14 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use crate::common::{
-    HOUR, Random, block_a_worker, both_flavours, current_thread, ms, multi_thread, must_end, must_end_on,
+    HOUR, Random, Wakes, block_a_worker, both_flavours, current_thread, ms, multi_thread, must_end, must_end_on,
     on_both_flavours, on_wake, panicked, paused, poll, poll_with, polled, watched,
 };
 use crate::kinds::{BUBBLES, DAY, EACH, MICRO, TOKIOS, WORKERS, on_each, on_each_and_in_a_task};
 use crate::threads::inside::holds_time;
 use hairspring::test_util::{self, advance_and_settle};
 use hairspring::timer::Alarm;
-use hairspring::{Duration, Instant, Timer, advance, pause, resume, sleep, sleep_until};
+use hairspring::{Duration, Instant, Sleep, Timer, advance, pause, resume, sleep, sleep_until};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
@@ -257,10 +257,17 @@ fn a_replaced_timer_ends_after_its_last_sleep() {
 /// A bug that this crate had: such a timer fired only once the clock moved, so `settle` did not wait for its task.
 #[test]
 fn a_timer_that_is_due_fires_at_the_pause() {
+    // A short sleep might have ended before its first poll.
+    fn soon(nap: Sleep) -> (Sleep, Arc<Wakes>) {
+        let (mut nap, woken) = watched(nap);
+        nap.reset_at(Instant::now() + ms(10));
+        (nap, woken)
+    }
+
     must_end_on(multi_thread(1), async || {
         // While the only worker blocks, nobody fires this timer.
         Timer::builder().alarm(Alarm::Tokio).install().unwrap();
-        let (nap, woken) = watched(sleep(ms(1)));
+        let (nap, woken) = soon(sleep(HOUR));
         let _release = block_a_worker(&Handle::current());
         while Instant::now() < nap.deadline() {
             thread::yield_now();
@@ -272,7 +279,7 @@ fn a_timer_that_is_due_fires_at_the_pause() {
     must_end_on(current_thread(), async || {
         let (timer, driver) = Timer::builder().alarm(Alarm::Tokio).build_with_driver().unwrap();
         tokio::spawn(driver);
-        let (nap, woken) = watched(timer.sleep(ms(1)));
+        let (nap, woken) = soon(timer.sleep(HOUR));
         tokio::task::yield_now().await;
         while Instant::now() < nap.deadline() {}
         test_util::pause_with_grace(ms(1));
