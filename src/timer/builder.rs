@@ -159,8 +159,8 @@ impl Builder {
     ///
     /// A sleep counts from the first poll that finds its deadline ahead until it fires, is dropped or is shut down, or
     /// until a poll or a reset finds the deadline passed. After it has fired, a reset makes it count again from the next
-    /// poll that finds its deadline ahead. An interval counts while a tick waits. A timer at capacity does not affect
-    /// sleeps that already wait.
+    /// poll that finds its deadline ahead. An interval counts from a poll that finds its tick ahead until that is due. A
+    /// timer at capacity does not affect sleeps that already wait.
     ///
     /// A queue or a map counts as one sleep, however many entries it holds, and so does a stream adapter. A
     /// `TimeoutStream` counts as one for each direction. When their waits end early or are postponed, these do not

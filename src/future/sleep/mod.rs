@@ -418,7 +418,9 @@ impl Sleep {
 
     pub(crate) fn reset_at_tick(&mut self, deadline: Tick) {
         if let Some((lease, key)) = self.entry() {
-            if deadline == self.deadline || lease.reset(key, deadline, self.flags.has(Flags::ENDING)) {
+            let is_over = deadline < self.deadline && lease.is_over(deadline);
+            let at = if is_over { Tick::ZERO } else { deadline };
+            if deadline == self.deadline || lease.reset(key, at, self.flags.has(Flags::ENDING)) {
                 self.set_deadline(deadline);
                 return;
             }
