@@ -52,8 +52,6 @@ pub(crate) const TESTS_MAY_PAUSE: bool = cfg!(feature = "test-util");
 /// not be distinguished.
 const HEADROOM: Duration = Duration::from_secs(50 * 365 * 86_400);
 
-const FAR_FUTURE_TICKS: Ticks = Ticks(FAR_FUTURE.as_secs() * 1_000_000_000);
-
 static ORIGIN: LazyLock<Instant> = LazyLock::new(|| Instant::from_std(std::time::Instant::now()) - HEADROOM);
 
 #[inline]
@@ -71,8 +69,13 @@ pub(crate) fn after(duration: Duration) -> Tick {
 /// must not move to the end of a limit that stands for none.
 #[inline]
 pub(crate) fn later(now: Tick, duration: Duration) -> Tick {
-    let ticks = ticks_in(duration);
-    if ticks > FAR_FUTURE_TICKS { Tick::MAX } else { now + ticks }
+    now + ticks_in(or_for_ever(duration))
+}
+
+/// More than 500 years count as for ever.
+#[inline]
+pub(crate) fn or_for_ever(duration: Duration) -> Duration {
+    if duration > FAR_FUTURE { Duration::MAX } else { duration }
 }
 
 #[inline]

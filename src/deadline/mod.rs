@@ -107,7 +107,7 @@ impl Deadline {
     #[must_use]
     #[track_caller]
     pub fn after(duration: Duration) -> Deadline {
-        Deadline::at(Instant::now() + duration)
+        Deadline::at(Instant::now() + clock::or_for_ever(duration))
     }
 
     /// Returns the deadline at `instant`, which may be in the past. It is never [`NEVER`](Deadline::NEVER).
@@ -291,7 +291,7 @@ impl Add<Duration> for Deadline {
     type Output = Deadline;
 
     fn add(self, duration: Duration) -> Deadline {
-        Deadline { at: self.at.map(|at| at + duration), ..self }
+        Deadline { at: self.at.map(|at| at + clock::or_for_ever(duration)), ..self }
     }
 }
 

@@ -384,7 +384,7 @@ impl<T: ClockTime> Sleep<T> {
 
 /// When the clock reaches `deadline` if it does not jump.
 fn due<T: ClockTime>((tick, reading): (Tick, Reading), deadline: T) -> Tick {
-    clock::later(tick, deadline.reading().since(reading))
+    tick + clock::ticks_in(deadline.reading().since(reading))
 }
 
 impl Time for Instant {

@@ -12,7 +12,6 @@ use std::time::Duration;
 
 use futures_core::Stream;
 
-use crate::clock::instant::FAR_FUTURE;
 use crate::clock::jumping::duration_of_nanos;
 use crate::clock::{self, Instant};
 use crate::future::delay::{Delay, Time};
@@ -281,7 +280,7 @@ impl<T: Time> Interval<T> {
         ready!(self.delay.poll_delay(cx, is_spent))?;
         let (scheduled, late) = (self.delay.deadline(), self.delay.late());
         self.missed = u64::try_from(late.as_nanos() / self.period.as_nanos()).unwrap_or(u64::MAX);
-        let pause = self.missed_tick_behavior.pause(late, self.period.min(FAR_FUTURE));
+        let pause = self.missed_tick_behavior.pause(late, self.period);
         self.delay.reset_at(scheduled + pause);
         Poll::Ready(Ok(scheduled))
     }
@@ -362,7 +361,7 @@ impl<T: Time> Interval<T> {
     /// # }
     /// ```
     pub fn reset_after(&mut self, after: Duration) {
-        self.reset_at(self.delay.now() + after.min(FAR_FUTURE));
+        self.reset_at(self.delay.now() + after);
     }
 
     /// Schedules the next tick at `deadline`, and later ticks every period after that. Ticks missed before the call are

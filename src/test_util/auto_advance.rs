@@ -250,8 +250,13 @@ mod tests {
 
     #[test]
     fn a_clock_that_nothing_can_move_is_reported() {
-        let report = report_on(&ManualClock::new(), Duration::ZERO, |_| ());
-        assert!(report.contains("every task waits or blocks, and no timer is left"), "{report}");
+        let (clock, (_timer, mut sleep)) = clock_of_a_sleep();
+        sleep.reset_at(clock.now() + Duration::MAX);
+        for (clock, waiting) in [(ManualClock::new(), ""), (clock, "timers waiting: 1, the next is never due")] {
+            let report = report_on(&clock, Duration::ZERO, |_| ());
+            assert!(report.contains("every task waits or blocks, and no timer is left"), "{report}");
+            assert!(report.contains(waiting), "{report}");
+        }
     }
 
     /// A bug that this crate had: a paused clock stopped silently while a task blocked its worker, because each check

@@ -104,6 +104,14 @@ impl Pending {
     pub fn remaining(&self) -> Duration {
         self.remaining
     }
+
+    pub(super) fn ends(&self) -> bool {
+        self.deadline < Tick::MAX
+    }
+
+    pub(super) fn due(&self) -> String {
+        if self.ends() { format!("due in {:?}", self.remaining) } else { "never due".into() }
+    }
 }
 
 impl fmt::Display for Pending {
@@ -112,7 +120,7 @@ impl fmt::Display for Pending {
             (location, _) if location == UNKNOWN => f.write_str("created at an unknown place")?,
             (location, kind) => write!(f, "{kind:?} created at {location}")?,
         }
-        write!(f, ", due in {:?}", self.remaining)
+        write!(f, ", {}", self.due())
     }
 }
 

@@ -160,7 +160,7 @@ pub(super) fn report(
     let why = match watch.describe() {
         _ if !holds.is_empty() => "it is held".into(),
         Some(what) => what,
-        None if !waiting.is_empty() => "tasks keep being woken".into(),
+        None if waiting.first().is_some_and(Pending::ends) => "tasks keep being woken".into(),
         None => "every task waits or blocks, and no timer is left to wake one".into(),
     };
     let mut text = format!("hairspring: the paused clock has not moved for {patience:?}: {why}.\n");
@@ -168,7 +168,7 @@ pub(super) fn report(
         let _ = writeln!(text, "  a hold taken at {place} is still alive");
     }
     if let Some(next) = waiting.first() {
-        let _ = writeln!(text, "  timers waiting: {}, the next is due in {:?}", waiting.len(), next.remaining());
+        let _ = writeln!(text, "  timers waiting: {}, the next is {}", waiting.len(), next.due());
         text.push_str(&pending::list(waiting));
     }
     text

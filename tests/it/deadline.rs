@@ -335,10 +335,10 @@ async fn it_formats_and_parses_the_grpc_header() {
         ("3M", 3 * minute),
         ("2H", 2 * hour),
         ("0S", Duration::ZERO),
-        ("99999999H", 99_999_999 * hour),
     ] {
         assert_eq!(Deadline::from_grpc_timeout(text).unwrap().remaining(), remaining, "{text}");
     }
+    assert!(Deadline::from_grpc_timeout("99999999H").unwrap().remaining() > 500 * YEAR);
 }
 
 #[test]

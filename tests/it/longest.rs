@@ -3,7 +3,7 @@
 use std::future::pending;
 use std::thread;
 
-use crate::common::{HOUR, YEAR, longest, ms, poll, polled};
+use crate::common::{HOUR, YEAR, longest, ms, poll, polled, watched};
 use futures::future::LocalBoxFuture;
 use futures::{FutureExt as _, StreamExt as _, stream};
 use hairspring::MissedTickBehavior::{Burst, Delay, Skip};
@@ -40,6 +40,7 @@ fn endless(long: Duration) -> Vec<Named> {
     assert!(poll(&mut waiting).is_pending());
     waiting.reset_at(far);
     assert!([&unpolled, &waiting, &sleep(long)].iter().all(|sleep| sleep.deadline() > Instant::now() + 100 * YEAR));
+    #[cfg_attr(not(feature = "hyper"), allow(unused_mut))]
     let mut all = futures![
         sleep(long),
         sleep_until(far),
@@ -148,19 +149,47 @@ async fn no_future_with_the_longest_limit_ends() {
 /// waited for a thread or a socket. With tokio, such a timeout has no timer.
 #[tokio::test(start_paused = true)]
 async fn a_limit_that_stands_for_none_does_not_move_a_paused_clock() {
+    let years = 501 * YEAR;
+    let mut all = futures![
+        sleep(years),
+        timeout(years, pending::<()>()),
+        Deadline::after(years).limit(pending::<()>()),
+        (Deadline::after(ms(1)) + years).limit(pending::<()>()),
+    ];
     for long in too_long() {
-        for (name, mut future) in endless(long) {
-            let start = Instant::now();
-            let (answer, answered) = oneshot::channel();
-            assert!(poll(&mut future).is_pending());
-            let peer = thread::spawn(move || {
-                thread::sleep(ms(1));
-                answer.send(())
-            });
-            answered.await.unwrap();
-            assert_eq!(start.elapsed(), Duration::ZERO, "{name}, with {long:?}");
-            peer.join().unwrap().unwrap();
-        }
+        all.extend(endless(long));
+        all.extend(endless_intervals(long));
+    }
+    for (name, mut future) in all {
+        let start = Instant::now();
+        let (answer, answered) = oneshot::channel();
+        assert!(poll(&mut future).is_pending());
+        let peer = thread::spawn(move || {
+            thread::sleep(ms(1));
+            answer.send(())
+        });
+        answered.await.unwrap();
+        assert_eq!(start.elapsed(), Duration::ZERO, "{name}");
+        peer.join().unwrap().unwrap();
+    }
+}
+
+/// A bug that this crate had: the clocks that jump took a deadline that is 501 years ahead for one that never comes.
+#[tokio::test(start_paused = true)]
+async fn a_deadline_that_comes_is_met_however_late() {
+    let far = 501 * YEAR;
+    let naps = [
+        boot::sleep_until(boot::Instant::now() + far).boxed_local(),
+        wall::sleep_until(wall::now() + far).boxed_local(),
+        sleep_until(Instant::now() + far).boxed_local(),
+    ];
+    let mut naps = naps.map(watched);
+    for _ in 0..2 {
+        tokio::time::advance(251 * YEAR).await;
+    }
+    sleep(ms(1)).await;
+    for (nap, woken) in &mut naps {
+        assert!(woken.count() > 0 && poll(nap).is_ready());
     }
 }
 
