@@ -231,6 +231,12 @@ pub(super) async fn move_to(target: Tick) {
 }
 
 /// Moves the clock without letting other tasks run.
+pub(super) fn move_on(target: Tick) {
+    read_clock();
+    move_by(target - clock::now());
+}
+
+/// Moves the clock, and nothing else.
 fn move_by(by: Ticks) {
     // The first poll moves the clock. Later polls would let other tasks run.
     let _ = pin!(tokio::time::advance(duration_of(by))).poll(&mut Context::from_waker(Waker::noop()));

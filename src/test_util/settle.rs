@@ -79,9 +79,9 @@ pub(super) async fn settle_for_a_while() {
 ///
 /// This yields once before the clock moves, so that a few tasks that are ready can run. To be sure that messages sent
 /// before the call are received before their time passes, [`settle`] first. Then timers due by the new time fire in
-/// deadline order, while the clock shows their deadlines. When this returns, their tasks have been woken, but may not
-/// have run; [`advance_and_settle`] also lets them run at each deadline. tokio's own timers all fire at the end, as
-/// with [`tokio::time::advance`].
+/// deadline order, while the clock shows their deadlines. When this returns, their tasks have been woken. On a
+/// current-thread runtime they run once the caller waits, as with [`tokio::time::advance`]; [`advance_and_settle`] lets
+/// them run at each deadline. tokio's own timers all fire at the end, at the latest when the caller waits.
 ///
 /// This applies to the runtime's own timer, and on a multi-thread runtime to every timer that follows its clock. A
 /// clock stops about 530 years from now, and later deadlines are never reached.
@@ -174,10 +174,12 @@ pub(super) async fn move_by(duration: Duration, settle: Option<&Settle>) {
         None => clock::after(duration).min(LAST),
     };
     let _hold = clock.as_ref().map(ManualClock::hold);
+    let mut fired = false;
     while match &clock {
         Some(clock) => clock.move_to_next(target, By::Test).is_some(),
         None => by_tokio::move_to_next(target),
     } {
+        fired = true;
         if let Some(settle) = settle {
             settle.wait().await;
         }
@@ -189,6 +191,8 @@ pub(super) async fn move_by(duration: Duration, settle: Option<&Settle>) {
         }
         // The runtime has ended, and its clock with it.
         None if !instant::is_paused() => {}
+        // As with tokio's `advance`, the tasks that were woken run once the caller waits.
+        None if fired && settle.is_none() => by_tokio::move_on(target),
         None => by_tokio::move_to(target).await,
     }
 }

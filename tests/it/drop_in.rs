@@ -201,21 +201,3 @@ async fn a_waiting_sleep_is_ready_by_the_clock() {
         return assert!(theirs.as_mut().poll(&mut cx).is_pending());
     }
 }
-
-/// A documented difference: in tokio they run afterwards.
-#[cfg(feature = "test-util")]
-#[test]
-fn tasks_that_are_due_run_before_advance_returns() {
-    macro_rules! has_run {
-        ($($time:ident)::+) => {
-            paused().block_on(async {
-                let task = tokio::spawn($($time)::+::sleep(ms(10)));
-                tokio::task::yield_now().await;
-                $($time)::+::advance(ms(10)).await;
-                task.is_finished()
-            })
-        };
-    }
-    assert!(has_run!(hairspring));
-    assert!(!has_run!(tokio::time));
-}

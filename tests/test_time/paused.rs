@@ -234,6 +234,18 @@ fn a_timer_follows_before_its_driver_has_run() {
     });
 }
 
+/// A bug that this crate had: they ran before `advance` returned. Tests that were written for tokio's expect them later.
+#[test]
+fn tasks_that_an_advance_wakes_run_once_the_caller_waits() {
+    on_each_and_in_a_task(&TOKIOS, || async {
+        let task = tokio::spawn(sleep(HOUR));
+        tokio::task::yield_now().await;
+        advance(HOUR).await;
+        assert!(!task.is_finished());
+        task.await.unwrap();
+    });
+}
+
 /// A bug that this crate had: the driver of a replaced timer did not end on a paused clock, on which drivers do
 /// nothing.
 #[test]
