@@ -242,6 +242,13 @@ fn moves_the_only_worker() {
     block_in_place(|| Handle::current().block_on(tokio::spawn(async {}))).unwrap();
 }
 
+/// From the end of the hold, the clock sees the calling thread.
+fn moves_the_only_worker_under_a_hold() {
+    let hold = test_util::hold();
+    moves_the_only_worker();
+    drop(hold);
+}
+
 /// A bug that this crate had: the clock did not see that a task ran on after `block_in_place` and the end of a hold.
 #[test]
 fn a_task_holds_time_after_blocking_in_place_under_a_hold() {
@@ -251,26 +258,19 @@ fn a_task_holds_time_after_blocking_in_place_under_a_hold() {
     must_end_on(multi_thread(1), async || {
         pause();
         let task = async {
-            let hold = test_util::hold();
-            moves_the_only_worker();
-            drop(hold);
+            moves_the_only_worker_under_a_hold();
             computes_for(ms(50));
         };
         no_time_passes_during(tokio::spawn(task)).await.unwrap();
     });
 }
 
-/// A bug that this crate had: from then on, all blocking work on that thread held time.
+/// A bug that this crate had: once such a task had ended, all blocking work on its thread held time.
 #[test]
 fn other_blocking_work_on_a_former_worker_lets_time_pass() {
     must_end_on(multi_thread(1), async || {
         pause();
-        let task = async {
-            let hold = test_util::hold();
-            moves_the_only_worker();
-            drop(hold);
-        };
-        tokio::spawn(task).await.unwrap();
+        tokio::spawn(async { moves_the_only_worker_under_a_hold() }).await.unwrap();
         // Work that begins sooner may count as the task's.
         sleep(HOUR).await;
         let over = Arc::<AtomicBool>::default();

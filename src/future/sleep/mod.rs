@@ -418,6 +418,7 @@ impl Sleep {
 
     pub(crate) fn reset_at_tick(&mut self, deadline: Tick) {
         if let Some((lease, key)) = self.entry() {
+            // The timer knows only what has fired. Only a reset to earlier asks the clock, too.
             let is_over = deadline < self.deadline && lease.is_over(deadline);
             let at = if is_over { Tick::ZERO } else { deadline };
             if deadline == self.deadline || lease.reset(key, at, self.flags.has(Flags::ENDING)) {
