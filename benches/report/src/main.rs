@@ -1,4 +1,4 @@
-//! Writes the stored figures into the documents, each as the table that the document describes. See README.md.
+//! Writes the stored figures into the documents, each as the table that the document describes. See ../README.md.
 
 mod chart;
 mod table;
