@@ -9,6 +9,7 @@ use crate::future::delay::Delay;
 use crate::future::{Sleep, Time, TimerKind};
 use crate::timer::Timer;
 use crate::util::error::Error;
+use crate::util::panics::catch_panic;
 use crate::wheel::Tick;
 
 /// A sleep until a deadline, which may be never. It is public for the parameters of a timeout, and users cannot name
@@ -52,7 +53,9 @@ impl Delay<Deadline> for DeadlineSleep {
         self.deadline = deadline;
         // To wait for never, the sleep leaves its timer. That wakes the task, whose next poll leaves its waker here.
         self.sleep.reset_at_tick(deadline.instant().map_or(Tick::ZERO, clock::tick_of));
-        self.waiter.take().into_iter().for_each(Waker::wake);
+        if let Some(waiter) = self.waiter.take() {
+            catch_panic(|| waiter.wake());
+        }
     }
 
     fn of(self, kind: TimerKind) -> DeadlineSleep {

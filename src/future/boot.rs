@@ -91,7 +91,7 @@ const SLACK: Ticks = Ticks(1_000);
 #[track_caller]
 #[doc(alias = "CLOCK_BOOTTIME")]
 pub fn sleep(duration: Duration) -> Sleep {
-    sleep_until(Instant::now() + duration)
+    sleep_until(Instant::now() + clock::or_for_ever(duration))
 }
 
 /// Waits until `deadline`. If it has passed, the first poll is ready. See [`sleep`].

@@ -281,7 +281,7 @@ impl<T: Time> Interval<T> {
         let (scheduled, late) = (self.delay.deadline(), self.delay.late());
         self.missed = u64::try_from(late.as_nanos() / self.period.as_nanos()).unwrap_or(u64::MAX);
         let pause = self.missed_tick_behavior.pause(late, self.period);
-        self.delay.reset_at(scheduled + pause);
+        self.delay.reset_at(scheduled + clock::or_for_ever(pause));
         Poll::Ready(Ok(scheduled))
     }
 
@@ -361,7 +361,7 @@ impl<T: Time> Interval<T> {
     /// # }
     /// ```
     pub fn reset_after(&mut self, after: Duration) {
-        self.reset_at(self.delay.now() + after);
+        self.reset_at(self.delay.now() + clock::or_for_ever(after));
     }
 
     /// Schedules the next tick at `deadline`, and later ticks every period after that. Ticks missed before the call are

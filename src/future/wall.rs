@@ -185,7 +185,7 @@ pub type Sleep = boot::Sleep<SystemTime>;
 ///
 /// - Forward past one or more ticks: one tick is returned immediately, with the time of the first of them. The others
 ///   are skipped; [`missed`](AlignedInterval::missed) counts them.
-/// - Back to less than a period before the last tick: no tick is repeated.
+/// - Back to less than a period before the last time that got a tick or was missed: no tick is repeated.
 /// - Back further: ticks follow the new time, so some times get a second tick.
 ///
 /// # Panics

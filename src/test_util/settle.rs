@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
+use tokio::task;
 
 use crate::clock::instant::{self, FAR_FUTURE};
 use crate::clock::{self, source::LAST};
@@ -79,9 +80,10 @@ pub(super) async fn settle_for_a_while() {
 ///
 /// This yields once before the clock moves, so that a few tasks that are ready can run. To be sure that messages sent
 /// before the call are received before their time passes, [`settle`] first. Then timers due by the new time fire in
-/// deadline order, while the clock shows their deadlines. When this returns, their tasks have been woken. On a
-/// current-thread runtime they run once the caller waits, as with [`tokio::time::advance`]; [`advance_and_settle`] lets
-/// them run at each deadline. tokio's own timers all fire at the end, at the latest when the caller waits.
+/// deadline order, while the clock shows their deadlines. When this returns, their tasks have been woken;
+/// [`advance_and_settle`] lets them run at each deadline. On a current-thread runtime, as with [`tokio::time::advance`],
+/// they run before this returns if a task calls it, and once the caller waits if that is in `block_on`. tokio's own timers
+/// all fire at the end, at the latest when the caller waits.
 ///
 /// This applies to the runtime's own timer, and on a multi-thread runtime to every timer that follows its clock. A
 /// clock stops about 530 years from now, and later deadlines are never reached.
@@ -110,7 +112,7 @@ pub(super) async fn settle_for_a_while() {
 #[track_caller]
 pub fn advance(duration: Duration) -> impl Future<Output = ()> {
     if_paused("advance", async move {
-        tokio::task::yield_now().await;
+        task::yield_now().await;
         move_by(duration, None).await;
     })
 }
@@ -126,7 +128,8 @@ pub fn advance(duration: Duration) -> impl Future<Output = ()> {
 ///
 /// # Cancel safety
 ///
-/// If the future is dropped, the clock stays where it is. Until then it does not move by itself, as with [`settle`].
+/// If the future is dropped, the clock stays where it is. Until then it does not move by itself, as with [`settle`]. A
+/// task that resumes the clock ends the advance.
 ///
 /// # Panics
 ///
@@ -177,7 +180,7 @@ pub(super) async fn move_by(duration: Duration, settle: Option<&Settle>) {
     let mut fired = false;
     while match &clock {
         Some(clock) => clock.move_to_next(target, By::Test).is_some(),
-        None => by_tokio::move_to_next(target),
+        None => instant::is_paused() && by_tokio::move_to_next(target),
     } {
         fired = true;
         if let Some(settle) = settle {
@@ -187,12 +190,12 @@ pub(super) async fn move_by(duration: Duration, settle: Option<&Settle>) {
     match &clock {
         Some(clock) => {
             clock.advance_to(target, By::Test);
-            tokio::task::yield_now().await;
+            task::yield_now().await;
         }
-        // The runtime has ended, and its clock with it.
+        // The runtime has ended, or a task has resumed its clock.
         None if !instant::is_paused() => {}
-        // As with tokio's `advance`, the tasks that were woken run once the caller waits.
-        None if fired && settle.is_none() => by_tokio::move_on(target),
+        // As with tokio's `advance`, a caller in `block_on` runs before the tasks that were woken, one in a task after.
+        None if fired && settle.is_none() && task::try_id().is_none() => by_tokio::move_on(target),
         None => by_tokio::move_to(target).await,
     }
 }
@@ -221,7 +224,7 @@ impl Settle {
         let held = self.held.as_ref().map(|_| watch.claim(Claim::Move));
         WhenIdle { held, ..WhenIdle::new(watch, Tell { idle: Some(idle), gives_up: self.gives_up }) }.start();
         // Dropped by the task. An error means that the runtime has ended, which may be about to drop the task.
-        let Ok(_no_alarm) = is_idle.await else { return tokio::task::yield_now().await };
+        let Ok(_no_alarm) = is_idle.await else { return task::yield_now().await };
     }
 }
 
@@ -266,7 +269,7 @@ mod tests {
         runtime.spawn(async move {
             begins.send(()).unwrap();
             while !stopped.load(SeqCst) {
-                tokio::task::yield_now().await;
+                task::yield_now().await;
             }
         });
         begun.recv().unwrap();

@@ -68,8 +68,8 @@ mod system {
 pub(crate) use system::current_number;
 use system::{EPOLL_PWAIT, EPOLL_WAIT, READ};
 
-/// The number of a system call, and its first three arguments.
-pub(crate) type Call = (c_long, [u64; 3]);
+/// The number of a system call, and its first four arguments.
+pub(crate) type Call = (c_long, [u64; 4]);
 
 pub(crate) fn is_for_files(thread: u32) -> bool {
     let file = are_known().then(|| open(thread, "syscall")).flatten();
@@ -112,7 +112,7 @@ fn parse(text: &[u8]) -> Option<Call> {
     let mut words = std::str::from_utf8(text).ok()?.split_ascii_whitespace();
     let number = words.next()?.parse().ok().filter(|&number| number >= 0)?;
     let mut argument = || u64::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok();
-    Some((number, [argument()?, argument()?, argument()?]))
+    Some((number, [argument()?, argument()?, argument()?, argument()?]))
 }
 
 #[cfg(test)]
@@ -121,7 +121,10 @@ mod tests {
 
     #[test]
     fn a_system_call_is_its_number_and_three_arguments() {
-        assert_eq!(parse(b"202 0x7ff0 0x89 0x2 0x0 0x0 0xffffffff 0x7ffd10 0x7f22\n"), Some((202, [0x7ff0, 0x89, 2])));
+        assert_eq!(
+            parse(b"202 0x7ff0 0x89 0x2 0x3 0x0 0xffffffff 0x7ffd10 0x7f22\n"),
+            Some((202, [0x7ff0, 0x89, 2, 3]))
+        );
         assert_eq!(parse(b"running\n"), None);
         assert_eq!(parse(b"-1 0x7ffd10 0x7f22\n"), None);
         assert_eq!(parse(b""), None);

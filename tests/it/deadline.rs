@@ -5,7 +5,7 @@ use std::future::{pending, ready};
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::io;
 
-use crate::common::{HOUR, Wakes, YEAR, longest, ms, poll, poll_with, polled};
+use crate::common::{HOUR, Wakes, YEAR, longest, ms, on_wake, poll, poll_with, polled, polled_with};
 use futures::StreamExt;
 use hairspring::error::Elapsed;
 use hairspring::io::TimeoutStream;
@@ -349,4 +349,12 @@ fn a_malformed_grpc_header_is_refused() {
         let shown = format!("{text:?} is not a grpc-timeout: expected 1 to 8 digits and one of H, M, S, m, u, n");
         assert_eq!(error.to_string(), shown);
     }
+}
+
+/// A bug that this crate had: the panic came out of the reset.
+#[test]
+fn a_waker_that_panics_does_not_disturb_a_reset_from_never() {
+    let mut limited = polled_with(Deadline::NEVER.limit(pending::<()>()), &on_wake(|| panic!("on purpose")));
+    limited.reset_at(Deadline::at(Instant::now()));
+    assert!(poll(&mut limited).is_ready());
 }

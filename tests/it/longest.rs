@@ -150,9 +150,16 @@ async fn no_future_with_the_longest_limit_ends() {
 #[tokio::test(start_paused = true)]
 async fn a_limit_that_stands_for_none_does_not_move_a_paused_clock() {
     let years = 501 * YEAR;
+    let mut reset = interval(ms(1));
+    reset.reset_after(years);
     let mut all = futures![
         sleep(years),
+        boot::sleep(years),
         timeout(years, pending::<()>()),
+        boot::timeout(years, pending::<()>()),
+        async move { reset.tick().await },
+        async move { interval(years).skip(1).next().await },
+        async move { boot::interval(years).skip(1).next().await },
         Deadline::after(years).limit(pending::<()>()),
         (Deadline::after(ms(1)) + years).limit(pending::<()>()),
     ];

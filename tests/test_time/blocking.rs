@@ -265,6 +265,29 @@ fn a_task_holds_time_after_blocking_in_place_under_a_hold() {
     });
 }
 
+/// A bug that this crate had: the clock lost sight of the thread once it had waited.
+#[test]
+fn code_that_a_task_blocks_on_holds_time_after_it_has_waited() {
+    if !threads_are_seen() {
+        return;
+    }
+    must_end_on(multi_thread(2), async || {
+        pause();
+        tokio::spawn(async {
+            loop {
+                sleep(HOUR).await;
+            }
+        });
+        let code = async {
+            let before = Instant::now();
+            sleep(5 * HOUR).await;
+            computes_for(ms(50));
+            assert_eq!(before.elapsed(), 5 * HOUR);
+        };
+        tokio::spawn(async { block_in_place(|| Handle::current().block_on(code)) }).await.unwrap();
+    });
+}
+
 /// A bug that this crate had: once such a task had ended, all blocking work on its thread held time.
 #[test]
 fn other_blocking_work_on_a_former_worker_lets_time_pass() {

@@ -8,7 +8,7 @@ use crate::common::{
     HOUR, Random, Wakes, block_a_worker, both_flavours, current_thread, ms, multi_thread, must_end, must_end_on,
     on_both_flavours, on_wake, panicked, paused, poll, poll_with, polled, watched,
 };
-use crate::kinds::{BUBBLES, DAY, EACH, MICRO, TOKIOS, WORKERS, on_each, on_each_and_in_a_task};
+use crate::kinds::{BUBBLES, DAY, EACH, MICRO, TOKIOS, WORKERS, maybe_in_a_task, on_each, on_each_and_in_a_task};
 use crate::threads::inside::holds_time;
 use hairspring::test_util::{self, advance_and_settle};
 use hairspring::timer::Alarm;
@@ -234,16 +234,23 @@ fn a_timer_follows_before_its_driver_has_run() {
     });
 }
 
-/// A bug that this crate had: they ran before `advance` returned. Tests that were written for tokio's expect them later.
+/// Bugs that this crate had: they ran before `advance` returned in `block_on`, and after it in a task.
 #[test]
-fn tasks_that_an_advance_wakes_run_once_the_caller_waits() {
-    on_each_and_in_a_task(&TOKIOS, || async {
-        let task = tokio::spawn(sleep(HOUR));
-        tokio::task::yield_now().await;
-        advance(HOUR).await;
-        assert!(!task.is_finished());
-        task.await.unwrap();
-    });
+fn tasks_that_an_advance_wakes_run_when_they_do_with_tokio() {
+    macro_rules! has_run {
+        ($($time:ident)::+) => {{
+            let task = tokio::spawn($($time)::+::sleep(HOUR));
+            tokio::task::yield_now().await;
+            $($time)::+::advance(2 * HOUR).await;
+            let has_run = task.is_finished();
+            task.await.unwrap();
+            has_run
+        }};
+    }
+    for in_a_task in [false, true] {
+        let same = move || async move { assert_eq!([has_run!(tokio::time), has_run!(hairspring)], [in_a_task; 2]) };
+        on_each(&TOKIOS, move || maybe_in_a_task(in_a_task, same));
+    }
 }
 
 /// A bug that this crate had: the driver of a replaced timer did not end on a paused clock, on which drivers do

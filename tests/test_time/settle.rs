@@ -11,7 +11,7 @@ use crate::kinds::{Kind, on_each, on_each_and_in_a_task};
 use futures::FutureExt as _;
 use futures::future::LocalBoxFuture;
 use hairspring::test_util::{self, advance_and_settle, settle};
-use hairspring::{pause, sleep};
+use hairspring::{Instant, pause, resume, sleep};
 
 const PAUSED: [Kind; 4] = [Kind::StartPaused, Kind::NoSockets, Kind::PausedLater, Kind::Workers(2)];
 
@@ -88,6 +88,24 @@ fn the_end_of_the_runtime_ends_it() {
             runtime.shutdown_background();
             drop(release);
             handle.block_on(settles);
+        });
+    }
+}
+
+/// A bug that this crate had: it panicked if another timer was due.
+#[test]
+fn a_task_that_resumes_the_clock_ends_the_advance() {
+    for others in [0, 3] {
+        on_each(&PAUSED, move || async move {
+            tokio::spawn(async {
+                sleep(HOUR).await;
+                resume();
+            });
+            let others: Vec<_> = (2..2 + others).map(|n| tokio::spawn(sleep(n * HOUR))).collect();
+            let before = Instant::now();
+            advance_and_settle(20 * HOUR).await;
+            assert!((HOUR..2 * HOUR).contains(&before.elapsed()));
+            assert!(others.iter().all(|other| !other.is_finished()));
         });
     }
 }

@@ -516,6 +516,11 @@ thread_local! {
     static OUTER: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
 }
 
+/// `None` while the thread ends, once its `OUTER` was dropped: a destructor may use maps.
+fn with_outer<R>(f: impl FnOnce(&mut Vec<usize>) -> R) -> Option<R> {
+    OUTER.try_with(|others| f(&mut others.borrow_mut())).ok()
+}
+
 struct Inside {
     outer: usize,
 }
@@ -531,7 +536,7 @@ fn check(map: usize) {
 
 #[cold]
 fn check_all(map: usize) {
-    let is_inside = INNERMOST.get() == map || OUTER.with_borrow(|others| others.contains(&map));
+    let is_inside = INNERMOST.get() == map || with_outer(|others| others.contains(&map)).unwrap_or_default();
     assert!(!is_inside, "a closure for a `DeadlineMap`, or `Clone` of its value, used the same map, which is locked");
 }
 
@@ -541,7 +546,7 @@ impl Inside {
     fn enter(map: usize) -> Inside {
         let outer = INNERMOST.replace(map);
         if outer != 0 {
-            OUTER.with_borrow_mut(|others| others.push(outer));
+            with_outer(|others| others.push(outer));
         }
         Inside { outer }
     }
@@ -552,7 +557,7 @@ impl Drop for Inside {
     fn drop(&mut self) {
         INNERMOST.set(self.outer);
         if self.outer != 0 {
-            OUTER.with_borrow_mut(Vec::pop);
+            with_outer(Vec::pop);
         }
     }
 }

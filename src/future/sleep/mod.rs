@@ -421,7 +421,8 @@ impl Sleep {
             // The timer knows only what has fired. Only a reset to earlier asks the clock, too.
             let is_over = deadline < self.deadline && lease.is_over(deadline);
             let at = if is_over { Tick::ZERO } else { deadline };
-            if deadline == self.deadline || lease.reset(key, at, self.flags.has(Flags::ENDING)) {
+            // What is over goes on as if it had fired: its next poll is ready, even on a timer with a resolution.
+            if deadline == self.deadline || lease.reset(key, at, self.flags.has(Flags::ENDING)) || is_over {
                 self.set_deadline(deadline);
                 return;
             }

@@ -1,5 +1,5 @@
 //! Threads that block on a runtime not built by a bubble, and are not its workers; usually the one in `block_on`. After
-//! `block_in_place`, a task may run on another. Once that waits, it may do other blocking work, which does not count.
+//! `block_in_place`, a task may run on another. Once that waits for blocking work, it counts no longer.
 //!
 //! Linux says whether such a thread waits to be woken, as `block_on` does, or does anything else. On other systems
 //! these threads count as waiting, and the clock moves only after a short grace.
@@ -68,7 +68,7 @@ impl Watch {
             let mut thread = lock(&thread);
             let runs = thread.runs();
             one_runs |= runs;
-            runs || !thread.was_worker
+            !thread.has_left
         });
         one_runs
     }

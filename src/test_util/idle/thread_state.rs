@@ -52,18 +52,24 @@ fn is_awake(stat: &[u8]) -> bool {
 pub(super) struct BlockedThread {
     thread: Thread,
     waits: Waits,
-    /// Whether it runs a task after `block_in_place`.
-    pub(super) was_worker: bool,
+    /// Whether it ran a task after `block_in_place`.
+    was_worker: bool,
+    /// Whether it was found to wait for blocking work, after that task.
+    pub(super) has_left: bool,
 }
 
 impl BlockedThread {
     pub(super) fn current() -> Option<BlockedThread> {
-        let was_worker = runtime::worker_index().is_some();
-        Some(BlockedThread { thread: Thread::current()?, waits: Waits::new(Instant::now()), was_worker })
+        let (waits, was_worker) = (Waits::new(Instant::now()), runtime::worker_index().is_some());
+        Some(BlockedThread { thread: Thread::current()?, waits, was_worker, has_left: false })
     }
 
     pub(super) fn runs(&mut self) -> bool {
-        !self.waits.is_usual(self.thread.waits_in(), Instant::now())
+        let call = self.thread.waits_in();
+        let waits = self.waits.is_usual(call, Instant::now());
+        // tokio's threads wait for blocking work for a limited time, and in `block_on` without a limit.
+        self.has_left = self.was_worker && waits && call.is_some_and(|(_, [.., limit])| limit != 0);
+        !waits
     }
 }
 
@@ -112,7 +118,7 @@ const OTHERS: u64 = 1 << 30;
 
 /// Whether a call may be that of `block_on`: a wait for a condition variable, whose futex is private to the process and
 /// counts. The futex of an ending thread is not private, and that of a lock or of a parked thread has other values.
-fn may_be_block_on((_, [_, operation, value]): Call) -> bool {
+fn may_be_block_on((_, [_, operation, value, _]): Call) -> bool {
     const WAIT: u64 = 128;
     const LOCKED_MUTEX: u64 = 2;
     matches!(operation, WAIT | WAIT_BITSET) && value != LOCKED_MUTEX && value < OTHERS
@@ -120,7 +126,7 @@ fn may_be_block_on((_, [_, operation, value]): Call) -> bool {
 
 /// Whether a call waits to read what an `RwLock` protects, as some statics of this crate: the futex counts the readers,
 /// and says in its highest bits who waits. That of a parked thread has all bits.
-fn is_read_lock((_, [_, operation, value]): Call) -> bool {
+fn is_read_lock((_, [_, operation, value, _]): Call) -> bool {
     operation == WAIT_BITSET && value >= OTHERS && value != u64::from(u32::MAX)
 }
 
@@ -136,12 +142,12 @@ mod tests {
         assert!(!is_awake(b"7 (a) R (b) S 1 7"), "a name with parentheses");
     }
 
-    const BLOCK_ON: Option<Call> = Some((202, [0x7f10, 0x89, 7]));
-    const OTHER_CONDVAR: Option<Call> = Some((202, [0x7f20, 0x89, 7]));
-    const MUTEX: Option<Call> = Some((202, [0x7f30, 0x89, 2]));
-    const RWLOCK: Option<Call> = Some((202, [0x7f40, 0x89, 0x4000_0001]));
-    const CHANNEL: Option<Call> = Some((202, [0x7f50, 0x89, 0xffff_ffff]));
-    const JOIN: Option<Call> = Some((202, [0x7f60, 0x109, 0x77]));
+    const BLOCK_ON: Option<Call> = Some((202, [0x7f10, 0x89, 7, 0]));
+    const OTHER_CONDVAR: Option<Call> = Some((202, [0x7f20, 0x89, 7, 0]));
+    const MUTEX: Option<Call> = Some((202, [0x7f30, 0x89, 2, 0]));
+    const RWLOCK: Option<Call> = Some((202, [0x7f40, 0x89, 0x4000_0001, 0]));
+    const CHANNEL: Option<Call> = Some((202, [0x7f50, 0x89, 0xffff_ffff, 0]));
+    const JOIN: Option<Call> = Some((202, [0x7f60, 0x109, 0x77, 0]));
 
     /// How many checks in a row, each `apart`, find a thread in `call` until it counts as waiting, up to 1,000.
     fn checks(waits: &mut Waits, now: &mut Instant, call: Option<Call>, apart: Duration) -> usize {
@@ -177,7 +183,7 @@ mod tests {
         }
         assert_eq!(checks(&mut waits, &mut now, BLOCK_ON, Duration::from_millis(1)), 20);
         assert!(!waits.is_usual(None, now));
-        let counts_on = BLOCK_ON.map(|(number, [futex, operation, _])| (number, [futex, operation, 2]));
+        let counts_on = BLOCK_ON.map(|(number, [futex, operation, _, limit])| (number, [futex, operation, 2, limit]));
         assert_eq!(checks(&mut waits, &mut now, counts_on, Duration::ZERO), 0, "from now on at once");
         assert_eq!(checks(&mut waits, &mut now, OTHER_CONDVAR, Duration::from_secs(1)), 100);
     }

@@ -1,14 +1,17 @@
 //! User code that a `DeadlineMap` runs: keys, values, closures and wakers. All of it may panic, and code that runs
 //! outside the map's locks may use the map.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::mpsc;
 use std::task::Poll;
+use std::thread;
 
 use super::{poll, poll_with};
-use crate::common::{HOUR, OnDrop, ms, must_end, on_wake, panic_message};
+use crate::common::{HOUR, OnDrop, ms, must_end, on_wake, panic_message, panicked_with};
 use hairspring::{DeadlineMap, Duration, Expirations, Instant};
 
 /// A key that calls a closure with "hash", "eq" or "drop" when that happens to it.
@@ -298,4 +301,25 @@ fn a_closure_may_use_another_map() {
         // Both can be used again.
         assert_eq!((map.remove(&1), other.get(&2), third.remove(&1)), (Some(1), None, Some(1)));
     });
+}
+
+thread_local! {
+    static AT_THE_END: RefCell<Option<OnDrop<Box<dyn FnMut()>>>> = const { RefCell::new(None) };
+}
+
+/// A bug that this crate had: it panicked, because a thread-local of the map had been dropped before.
+#[test]
+fn a_closure_may_use_another_map_while_its_thread_ends() {
+    let (sender, seen) = mpsc::channel();
+    let thread = thread::spawn(move || {
+        let ((map, _one), (other, _two)) = (hundred(), hundred());
+        let nested = move || map.get_with(&1, |_| other.get_with(&2, |value| *value));
+        // The destructor of this thread-local comes after that of the map's, which is used later.
+        AT_THE_END.with(|_| ());
+        assert_eq!(nested(), Some(Some(2)));
+        let at_the_end = move || sender.send(panicked_with(|| nested()).ok()).unwrap();
+        AT_THE_END.set(Some(OnDrop(Box::new(at_the_end))));
+    });
+    thread.join().unwrap();
+    assert_eq!(seen.recv(), Ok(Some(Some(Some(2)))));
 }
