@@ -166,7 +166,7 @@ impl<T> DelayQueue<T> {
     /// the feature `metrics`.
     ///
     /// A queue belongs to one task, so the reporter sees the counts as of this call, or as of the last poll, or the last
-    /// `drain` or `clear` that took entries. When the queue is dropped, those that remained then count as removed.
+    /// `drain` or `clear` that took entries. When the queue is dropped, those of them that remained count as removed.
     ///
     /// # Examples
     ///

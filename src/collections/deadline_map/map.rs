@@ -35,15 +35,17 @@ use crate::wheel::Tick;
 /// Deadlines are not rounded. A duration counts from the call that passes it. An entry with a duration of zero expires
 /// immediately, one with more than 500 years never. The map reads the clock of the current runtime, as
 /// [`Instant::now`](crate::Instant::now) does, or that of the timer passed to [`with_timer`](DeadlineMap::with_timer).
+/// Use it with one clock: on a runtime whose clock is behind, as after a test that advanced another, entries expire
+/// early.
 ///
 /// [`Builder::max_lifetime`] also limits how long an entry lives, however often it is touched.
 ///
 /// # Live and expired entries
 ///
 /// An entry is *live* until its deadline and *expired* from then on. Lookups, touches and removals see live entries
-/// only, even if the consumer is late: no value is read after its deadline, and a late heartbeat does not revive a
-/// session. If a call and the stream race for an entry, exactly one of them gets it. If the key of an expired entry is
-/// inserted again, the stream returns both entries, the expired one first.
+/// only, even if the consumer is late: a late heartbeat does not revive a session. A call reads the clock once, before
+/// it waits for a lock. If a call and the stream race for an entry, exactly one of them gets it. If the key of an
+/// expired entry is inserted again, the stream returns both entries, the expired one first.
 ///
 /// An expired entry stays in memory until the stream returns it, so a slow consumer needs no extra memory and loses
 /// nothing. Until then it counts towards [`len`](DeadlineMap::len), [`is_empty`](DeadlineMap::is_empty) and the map's
@@ -64,8 +66,8 @@ use crate::wheel::Tick;
 /// nevertheless. Only if the key and the value of one entry both panic, the process aborts, as for any pair.
 ///
 /// Your closures, including drops in them, and `Clone` of values run under the lock of a shard: keep them short. They
-/// may use other maps. A call that locks the same map panics, whatever the key, instead of deadlocking. If a closure
-/// panics, the map stays intact and keeps the entry.
+/// may use other maps; if threads nest two maps in opposite orders, these can deadlock. A call that locks the same map
+/// panics, whatever the key, instead of deadlocking. If a closure panics, the map stays intact and keeps the entry.
 ///
 /// `Eq` and `Borrow` of keys run under a lock too. They may panic, but must not use the same map: that can deadlock.
 ///
@@ -73,9 +75,10 @@ use crate::wheel::Tick;
 ///
 /// # Cost
 ///
-/// Each operation on a key locks one shard for about ten nanoseconds plus cache misses. There are four shards per CPU,
-/// and at most 64. A touch that postpones a deadline only finds the entry and writes to it. The stream moves the entry
-/// later, once per period rather than once per touch.
+/// Each operation on a key locks one shard for about ten nanoseconds plus cache misses, unless the shard's hash table
+/// grows or shrinks, which moves all its entries. There are four shards per CPU, and at most 64. A touch that postpones
+/// a deadline only finds the entry and writes to it. The stream moves the entry later, once per period rather than once
+/// per touch.
 ///
 /// An empty map takes 500 bytes plus 24 per shard, at most 2 kilobytes, and the first entry adds about 400 bytes. With
 /// [one shard](Builder::shards) you can have a map per connection. A shard with more than 16 entries also allocates a

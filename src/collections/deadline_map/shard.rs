@@ -7,7 +7,7 @@
 //    timer follows when it fires. Once a test has paused a clock, which jumps to timers, it follows immediately.
 // 3. `next` is never later than the earliest timer, or without timers than the earliest deadline. It is `Tick::MAX`
 //    exactly if the shard is empty, and changes only under the lock.
-// 4. One lock hold moves or removes a bounded number of entries.
+// 4. One lock hold moves or removes a bounded number of entries, unless the hash table grows or shrinks.
 // 5. User code runs under the lock in two cases: `Eq` and `Borrow` of keys, before anything has changed; and closures
 //    that use or make values, and `Clone` of values, while the shard is consistent. If one panics, its entry stays, and
 //    entries already removed stay removed. No closure sees an expired entry. Keys and values are dropped, and tasks

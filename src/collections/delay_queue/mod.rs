@@ -83,7 +83,8 @@ const HEADROOM: u64 = 1 << 30;
 /// entries, and do not allocate per entry. The queue registers only one timer, for its earliest entry.
 ///
 /// You can create and fill a queue without a runtime. The first poll that has to wait finds a timer, as
-/// [`sleep`](crate::sleep()) does.
+/// [`sleep`](crate::sleep()) does. Use the queue with one clock: on a runtime whose clock is behind, as after a test that
+/// advanced another, entries come out early.
 ///
 /// These differ from tokio-util's queue: the [`Key`] of a removed entry stays invalid, a key of another queue is
 /// refused, any deadline is accepted, and there are [`drain`](DelayQueue::drain), [`try_reset`](DelayQueue::try_reset),
