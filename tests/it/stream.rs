@@ -1,31 +1,14 @@
 //! `StreamExt` and its streams.
 
-use std::pin::{Pin, pin};
-use std::task::{Context, Poll};
+use std::pin::pin;
+use std::task::Poll;
 
 use crate::common::{HOUR, ms, panic_message, poll};
 use futures::{FutureExt as _, Stream, StreamExt as _, stream};
 use hairspring::stream::IntervalStream;
 use hairspring::{Duration, Instant, StreamExt, Timer, interval, interval_at, wall};
-use tokio::sync::mpsc;
 use tokio::time::advance;
 use tokio_test::{assert_pending, assert_ready_eq, task};
-
-/// Items of a channel.
-struct Items<T>(mpsc::UnboundedReceiver<T>);
-
-impl<T> Stream for Items<T> {
-    type Item = T;
-
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<T>> {
-        self.0.poll_recv(cx)
-    }
-}
-
-fn channel<T>() -> (mpsc::UnboundedSender<T>, Items<T>) {
-    let (sender, receiver) = mpsc::unbounded_channel();
-    (sender, Items(receiver))
-}
 
 #[test]
 fn chunks_may_have_any_size_but_zero() {
@@ -66,31 +49,6 @@ async fn limits_hold_while_items_are_always_ready() {
     assert_eq!(together.next().await.map(|chunk| chunk.len()), Some(1_000), "all items that were ready in time");
 }
 
-/// A bug that this crate had: a stream that spent the task's budget in each poll, as a busy channel does, never met a limit.
-#[tokio::test(start_paused = true)]
-async fn limits_hold_while_the_stream_spends_the_tasks_budget() {
-    /// Items of a busy channel. Each takes a millisecond.
-    fn busy_channel() -> impl Stream<Item = usize> + Unpin {
-        let (sender, items) = channel();
-        (0..10_000).for_each(|item| sender.send(item).unwrap());
-        items.inspect(|_| assert!(advance(ms(1)).now_or_never().is_none()))
-    }
-    async fn is_met_on_time<T>(name: &str, mut limited: impl Stream<Item = T> + Unpin) {
-        let start = Instant::now();
-        assert!(limited.next().await.is_some());
-        let elapsed = start.elapsed().as_millis();
-        assert!((1_000..=1_256).contains(&elapsed), "{name}: {elapsed}");
-    }
-
-    is_met_on_time("debounce", busy_channel().debounce(HOUR).max_wait(ms(1_000))).await;
-    is_met_on_time("throttle_latest", busy_channel().throttle_latest(ms(1_000)).skip(1)).await;
-    is_met_on_time("chunks_timeout", busy_channel().chunks_timeout(usize::MAX, ms(1_000))).await;
-    let none = || busy_channel().filter(|_| std::future::ready(false));
-    is_met_on_time("timeout", none().timeout(ms(1_000))).await;
-    let ticks = interval_at(Instant::now() + ms(1_000), ms(1_000));
-    is_met_on_time("timeout_repeating", none().timeout_repeating(ticks)).await;
-}
-
 #[test]
 fn the_inner_stream_is_within_reach_after_its_end() {
     macro_rules! reaches {
@@ -112,19 +70,6 @@ fn the_inner_stream_is_within_reach_after_its_end() {
     assert_eq!(poll(&mut held.into_inner().next()), Poll::Pending, "the item that was held back is lost");
 }
 
-/// A bug that this crate had: the longest wait could only become shorter.
-#[tokio::test(start_paused = true)]
-async fn a_changed_longest_wait_counts_from_the_change() {
-    for (longest, waits) in [(50, 50), (5, 5), (500, 90)] {
-        let mut items = stream::iter([1, 2]).chain(stream::pending()).debounce(ms(100)).max_wait(ms(20));
-        assert!(poll(&mut items.next()).is_pending());
-        advance(ms(10)).await;
-        let start = Instant::now();
-        assert_eq!(items.max_wait(ms(longest)).next().await, Some(2));
-        assert_eq!(start.elapsed(), ms(waits));
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn ready_items_do_not_wait_for_a_coarse_timer() {
     let coarse = Timer::builder().resolution(ms(1_000)).build().unwrap();
@@ -135,46 +80,6 @@ async fn ready_items_do_not_wait_for_a_coarse_timer() {
     let mut saves = burst.debounce(HOUR).with_timer(&coarse).max_wait(Duration::ZERO);
     assert_eq!(saves.next().await, Some(999));
     assert!(start.elapsed() <= ms(1_000));
-}
-
-#[cfg(feature = "test-util")]
-#[tokio::test(start_paused = true)]
-async fn a_limit_that_has_begun_counts_again_on_a_chosen_timer() {
-    use hairspring::error::Elapsed;
-
-    let clock = hairspring::test_util::ManualClock::new();
-    let timer = Timer::builder().clock(&clock).build().unwrap();
-    macro_rules! counts_again {
-        ($made:expr, $first:expr, $then:expr) => {{
-            let mut items = $made;
-            for first in $first {
-                assert_eq!(poll(&mut items.next()), Poll::Ready(Some(first)));
-            }
-            assert!(poll(&mut items.next()).is_pending());
-            advance(ms(60)).await;
-            let mut items = items.with_timer(&timer);
-            advance(HOUR).await;
-            for after in [0, 99] {
-                clock.advance(ms(after));
-                assert!(poll(&mut items.next()).is_pending(), "{items:?}");
-            }
-            clock.advance(ms(1));
-            assert_eq!(poll(&mut items.next()), Poll::Ready(Some($then)));
-        }};
-    }
-    let items = || stream::iter([1, 2]).chain(stream::pending());
-    counts_again!(stream::pending::<u8>().timeout(ms(100)), [], Err(Elapsed::new()));
-    counts_again!(items().throttle(ms(100)), [1], 2);
-    counts_again!(items().chunks_timeout(9, ms(100)), [], vec![1, 2]);
-    counts_again!(items().debounce(ms(100)), [], 2);
-    counts_again!(items().debounce(HOUR).max_wait(ms(100)), [], 2);
-    counts_again!(items().throttle_latest(ms(100)), [1], 2);
-    assert_eq!((timer.metrics().fired(), Timer::current().metrics().pending()), (6, 0));
-
-    let mut silent = stream::pending::<u8>().timeout(Duration::ZERO);
-    assert_eq!(poll(&mut silent.next()), Poll::Ready(Some(Err(Elapsed::new()))));
-    let mut silent = silent.with_timer(&timer);
-    assert!(poll(&mut silent.next()).is_pending(), "one error for each silence");
 }
 
 #[test]

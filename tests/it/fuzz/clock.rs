@@ -20,6 +20,14 @@ pub(crate) fn clock_at(start: u64) -> (ManualClock, Instant) {
     (clock, origin)
 }
 
+/// Two clocks that show the same time, and a timer on each.
+pub(crate) fn two_clocks() -> ([ManualClock; 2], [Timer; 2]) {
+    let clocks = [ManualClock::new(), ManualClock::new()];
+    clocks[0].advance(clocks[1].now() - clocks[0].now());
+    let timers = clocks.each_ref().map(|clock| Timer::builder().clock(clock).shards(1).build().expect("good settings"));
+    (clocks, timers)
+}
+
 /// A random tick, usually shortly before a multiple of a power of 64. It is later than the present, which is 50 years
 /// after tick zero and the earliest time that a manual clock shows, by less than `spans` times 36 years (64^10 ns).
 pub(crate) fn far_start(random: &mut Random, spans: u64) -> u64 {

@@ -1,7 +1,7 @@
-//! `TimeoutStream` on a manual clock against a model: which limit ends each operation, when its task is woken, and that
+//! `TimeoutStream` on manual clocks against a model: which limit ends each operation, when its task is woken, and that
 //! neither a waker nor a timer is left.
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -13,6 +13,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::yield_now;
 
+use super::clock::two_clocks;
 use super::run::{Round, Target};
 use crate::common::{Random, Wakes, panicked_with, spend_the_budget};
 
@@ -25,6 +26,7 @@ pub(crate) enum Op {
     Timeout(usize, Option<u64>),
     Idle(Option<u64>),
     Deadline(Option<u64>),
+    /// Of the other clock.
     WithTimer,
     Advance(u64),
 }
@@ -33,6 +35,7 @@ pub(crate) enum Op {
 pub(crate) enum Kind {
     Read,
     Write,
+    WriteVectored,
     Flush,
     Shutdown,
 }
@@ -58,7 +61,8 @@ impl Fake {
                 Poll::Pending
             }
             Answer::Moves(bytes) => Poll::Ready(Ok(bytes)),
-            Answer::Fails => Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())),
+            // As a system reports it.
+            Answer::Fails => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
             Answer::Panics => panic!("the inner stream panics"),
         }
     }
@@ -72,6 +76,10 @@ impl AsyncRead for Fake {
 
 impl AsyncWrite for Fake {
     fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, _: &[u8]) -> Poll<io::Result<usize>> {
+        self.poll()
+    }
+
+    fn poll_write_vectored(self: Pin<&mut Self>, _: &mut Context<'_>, _: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
         self.poll()
     }
 
@@ -98,9 +106,11 @@ struct Wait {
 }
 
 pub(crate) struct Pair {
-    clock: ManualClock,
+    clocks: [ManualClock; 2],
     start: Instant,
-    timer: Timer,
+    timers: [Timer; 2],
+    /// The clock and the timer in use.
+    on: usize,
     runtime: Runtime,
     stream: Option<TimeoutStream<Fake>>,
     /// Of a read, and of the rest.
@@ -119,14 +129,14 @@ impl Target for Pair {
     type Op = Op;
 
     fn new(_: &mut Random) -> Round<Pair> {
-        let clock = ManualClock::new();
-        let timer = Timer::builder().clock(&clock).shards(1).build().expect("good settings");
+        let (clocks, timers) = two_clocks();
         let target = Pair {
-            start: clock.now(),
-            clock,
+            start: clocks[0].now(),
+            clocks,
+            on: 0,
             runtime: Builder::new_current_thread().build().expect("the system has room for a runtime"),
-            stream: Some(TimeoutStream::new(Fake(Answer::Waits)).with_timer(&timer)),
-            timer,
+            stream: Some(TimeoutStream::new(Fake(Answer::Waits)).with_timer(&timers[0])),
+            timers,
             wakers: [(); 2].map(|()| [Wakes::new(), Wakes::new()]),
             now: 0,
             waits: [None, None],
@@ -142,7 +152,8 @@ impl Target for Pair {
         let some = (!random.one_in(3)).then(|| random.below(30));
         match random.below(12) {
             0..=5 => {
-                let kind = random.pick(&[Kind::Read, Kind::Read, Kind::Read, Kind::Write, Kind::Flush, Kind::Shutdown]);
+                let writes = [Kind::Write, Kind::WriteVectored, Kind::Flush, Kind::Shutdown];
+                let kind = if random.one_in(2) { Kind::Read } else { random.pick(&writes) };
                 let ends = [Answer::Moves(0), Answer::Moves(1), Answer::Fails, Answer::Panics];
                 let answer = if random.one_in(3) { random.pick(&ends) } else { Answer::Waits };
                 let answer = if random.one_in(8) { Answer::Spends } else { answer };
@@ -150,7 +161,7 @@ impl Target for Pair {
             }
             6 => Op::Timeout(random.index(2), some),
             7 => Op::Idle(some),
-            8 => Op::Deadline(some.map(|some| self.now + some * 2)),
+            8 => Op::Deadline(some.map(|some| (self.now + some * 2).saturating_sub(10))),
             9 if random.one_in(4) => Op::WithTimer,
             _ => Op::Advance(random.below(25)),
         }
@@ -178,12 +189,14 @@ impl Target for Pair {
                 self.waits.iter_mut().flatten().for_each(|wait| wait.wakes = true);
             }
             Op::WithTimer => {
-                self.stream = self.stream.take().map(|stream| stream.with_timer(&self.timer));
-                self.active = now;
+                self.on = 1 - self.on;
+                self.stream = self.stream.take().map(|stream| stream.with_timer(&self.timers[self.on]));
+                let now = u64::try_from((self.clocks[self.on].now() - self.start).as_millis()).expect("hours");
+                (self.now, self.active) = (now, now);
                 self.waits.iter_mut().flatten().for_each(|wait| (wait.since, wait.wakes) = (now, true));
             }
             Op::Advance(millis) => {
-                self.clock.advance(Duration::from_millis(millis));
+                self.clocks[self.on].advance(Duration::from_millis(millis));
                 self.now += millis;
             }
         }
@@ -192,7 +205,7 @@ impl Target for Pair {
 
     fn finish(&mut self) {
         self.stream = None;
-        assert_eq!(self.clock.pending(), 0, "a dropped stream keeps no timer");
+        assert_eq!(self.pending(), [0, 0], "a dropped stream keeps no timer");
         self.waits = [None, None];
         self.keeps_no_waker_but_the_last();
     }
@@ -215,6 +228,7 @@ impl Pair {
             let polled = panicked_with(|| match kind {
                 Kind::Read => stream.poll_read(cx, &mut ReadBuf::new(&mut [0])),
                 Kind::Write => stream.poll_write(cx, &[1]).map_ok(drop),
+                Kind::WriteVectored => stream.poll_write_vectored(cx, &[IoSlice::new(&[1])]).map_ok(drop),
                 Kind::Flush => stream.poll_flush(cx),
                 Kind::Shutdown => stream.poll_shutdown(cx),
             });
@@ -223,6 +237,7 @@ impl Pair {
             polled.ok()
         });
         let limit_of = |error: io::Error| {
+            assert_eq!(error.kind(), io::ErrorKind::TimedOut);
             let exceeded = error.get_ref()?.downcast_ref::<LimitExceeded>()?;
             Some((exceeded.limit(), exceeded.length()))
         };
@@ -238,7 +253,7 @@ impl Pair {
         match answer {
             Answer::Panics => assert_eq!(polled, None),
             Answer::Moves(bytes) => {
-                self.ends(side, bytes > 0 && matches!(kind, Kind::Read | Kind::Write));
+                self.ends(side, bytes > 0 && matches!(kind, Kind::Read | Kind::Write | Kind::WriteVectored));
                 assert_eq!(polled, Some(Poll::Ready(Ok(()))));
             }
             Answer::Fails => {
@@ -293,6 +308,10 @@ impl Pair {
         })
     }
 
+    fn pending(&self) -> [usize; 2] {
+        self.clocks.each_ref().map(ManualClock::pending)
+    }
+
     fn keeps_no_waker_but_the_last(&self) {
         for (wakers, wait) in self.wakers.iter().zip(&self.waits) {
             for (woken, _) in wakers {
@@ -308,10 +327,16 @@ impl Pair {
             let woken = wait.woken.count() > wait.before;
             let must = wait.wakes || self.end(side).0 <= self.now;
             assert!(woken || !must, "side {side} was not woken");
+            // While a write is in progress, the idle limit passes again and again.
+            assert!(!woken || must || side == 0 && self.idle.is_some(), "side {side} was woken too early");
         }
+        let idle = self.stream.as_ref().and_then(TimeoutStream::idle_timeout);
+        assert_eq!(idle, self.idle.map(Duration::from_millis), "an idle limit is at least a millisecond");
         let may_end =
             |side: &usize| self.waits[*side].as_ref().is_some_and(|wait| wait.wakes || self.end(*side).0 < u64::MAX);
-        assert!(self.clock.pending() <= [0, 1].iter().filter(|side| may_end(side)).count(), "a timer is left");
+        let pending = self.pending();
+        assert!(pending[self.on] <= [0, 1].iter().filter(|side| may_end(side)).count(), "a timer is left");
+        assert_eq!(pending[1 - self.on], 0, "the other timer is left");
         self.keeps_no_waker_but_the_last();
     }
 }

@@ -1,4 +1,4 @@
-//! The streams of `StreamExt` on a manual clock against a model: what each poll takes and yields, when it wakes its task,
+//! The streams of `StreamExt` on manual clocks against a model: what each poll takes and yields, when it wakes its task,
 //! and whether a timer is left.
 
 use std::cell::RefCell;
@@ -10,10 +10,11 @@ use std::task::{Context, Poll, Waker};
 
 use futures::{Stream, StreamExt as _};
 use hairspring::test_util::ManualClock;
-use hairspring::{Duration, StreamExt, Timer, stream};
+use hairspring::{Duration, Instant, StreamExt, Timer, stream};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::yield_now;
 
+use super::clock::two_clocks;
 use super::run::{Round, Target};
 use crate::common::{Random, Wakes, panicked_with, spend_the_budget};
 
@@ -31,6 +32,7 @@ pub(crate) enum Op {
     MaxWait(u64),
     /// Takes what `chunks_timeout` holds.
     Remainder,
+    /// Of the other clock.
     WithTimer,
 }
 
@@ -99,8 +101,11 @@ enum Limited {
 type Yielded = Poll<Option<Vec<usize>>>;
 
 pub(crate) struct Pair {
-    clock: ManualClock,
-    timer: Timer,
+    clocks: [ManualClock; 2],
+    start: Instant,
+    timers: [Timer; 2],
+    /// The clock and the timer in use.
+    on: usize,
     runtime: Runtime,
     inner: Rc<RefCell<Inner>>,
     limited: Option<Limited>,
@@ -219,23 +224,22 @@ impl Target for Pair {
     type Op = Op;
 
     fn new(random: &mut Random) -> Round<Pair> {
-        let clock = ManualClock::new();
-        let timer = Timer::builder().clock(&clock).shards(1).build().expect("good settings");
+        let (clocks, timers) = two_clocks();
+        let (start, timer) = (clocks[0].now(), &timers[0]);
         let inner = Rc::new(RefCell::new(Inner::default()));
         let shared = Shared(inner.clone());
         let (first, nanos, size) = (random.below(20), random.below(20), random.pick(&[1, 2, 10, 300]));
         let length = Duration::from_nanos(nanos);
         let (rule, limited) = match random.below(6) {
-            0 => (Rule::Timeout, Limited::Timeout(shared.timeout(length).with_timer(&timer))),
+            0 => (Rule::Timeout, Limited::Timeout(shared.timeout(length).with_timer(timer))),
             1 => {
-                let ticks =
-                    timer.interval_at(clock.now() + Duration::from_nanos(first), length + Duration::from_nanos(1));
+                let ticks = timer.interval_at(start + Duration::from_nanos(first), length + Duration::from_nanos(1));
                 (Rule::Repeating, Limited::Repeating(shared.timeout_repeating(ticks)))
             }
-            2 => (Rule::Throttle, Limited::Throttle(shared.throttle(length).with_timer(&timer))),
-            3 => (Rule::Chunks(size), Limited::Chunks(shared.chunks_timeout(size, length).with_timer(&timer))),
-            4 => (Rule::Debounce, Limited::Debounce(shared.debounce(length).with_timer(&timer))),
-            _ => (Rule::Latest, Limited::Latest(shared.throttle_latest(length).with_timer(&timer))),
+            2 => (Rule::Throttle, Limited::Throttle(shared.throttle(length).with_timer(timer))),
+            3 => (Rule::Chunks(size), Limited::Chunks(shared.chunks_timeout(size, length).with_timer(timer))),
+            4 => (Rule::Debounce, Limited::Debounce(shared.debounce(length).with_timer(timer))),
+            _ => (Rule::Latest, Limited::Latest(shared.throttle_latest(length).with_timer(timer))),
         };
         let (due, length) = match rule {
             Rule::Timeout => (Some(nanos), nanos),
@@ -245,7 +249,8 @@ impl Target for Pair {
         let model = Model { rule, length, due, ..Model::default() };
         let runtime = Builder::new_current_thread().build().expect("the system has room for a runtime");
         let wakers = [Wakes::new(), Wakes::new()];
-        let target = Pair { clock, timer, runtime, inner, limited: Some(limited), model, wakers, waits: None };
+        let limited = Some(limited);
+        let target = Pair { clocks, start, timers, on: 0, runtime, inner, limited, model, wakers, waits: None };
         Round { target, length: 60, set_up: format!("{rule:?} {length}, first {first}") }
     }
 
@@ -277,7 +282,7 @@ impl Target for Pair {
             }
             Op::Poll(waker, is_spent, spends) => self.poll(waker, is_spent, spends),
             Op::Advance(nanos) => {
-                self.clock.advance(Duration::from_nanos(nanos));
+                self.clocks[self.on].advance(Duration::from_nanos(nanos));
                 model.now += nanos;
             }
             Op::MaxWait(nanos) => {
@@ -297,8 +302,10 @@ impl Target for Pair {
                 model.due = None;
                 self.waits = None;
             }
+            Op::WithTimer if matches!(model.rule, Rule::Repeating) => {}
             Op::WithTimer => {
-                let timer = &self.timer;
+                self.on = 1 - self.on;
+                let timer = &self.timers[self.on];
                 self.limited = self.limited.take().map(|limited| match limited {
                     Limited::Timeout(stream) => Limited::Timeout(stream.with_timer(timer)),
                     Limited::Throttle(stream) => Limited::Throttle(stream.with_timer(timer)),
@@ -307,10 +314,10 @@ impl Target for Pair {
                     Limited::Latest(stream) => Limited::Latest(stream.with_timer(timer)),
                     Limited::Repeating(stream) => Limited::Repeating(stream),
                 });
-                if !matches!(model.rule, Rule::Repeating) {
-                    model.counts_again();
-                    self.waits = None;
-                }
+                let passed = self.clocks[self.on].now() - self.start;
+                model.now = u64::try_from(passed.as_nanos()).expect("a few microseconds");
+                model.counts_again();
+                self.waits = None;
             }
         }
         self.compare();
@@ -318,7 +325,7 @@ impl Target for Pair {
 
     fn finish(&mut self) {
         self.limited = None;
-        assert_eq!(self.clock.pending(), 0, "a dropped stream keeps no timer");
+        assert!(self.clocks.iter().all(|clock| clock.pending() == 0), "a dropped stream keeps no timer");
     }
 }
 
@@ -354,7 +361,8 @@ impl Pair {
     fn compare(&self) {
         let model = &self.model;
         let waits_for_time = model.due.is_some_and(|due| model.now < due && due < u64::MAX);
-        assert!(self.clock.pending() <= usize::from(waits_for_time), "a timer is left");
+        assert!(self.clocks[self.on].pending() <= usize::from(waits_for_time), "a timer is left");
+        assert_eq!(self.clocks[1 - self.on].pending(), 0, "the other timer is left");
         if let Some(wait) = &self.waits {
             let is_due = model.due.is_some_and(|due| due <= model.now);
             let woken = wait.woken.count() > wait.before;
