@@ -98,24 +98,6 @@ fn a_poll_sorts_a_mass_expiry_in_parts() {
     assert!(pauses >= 2, "{pauses} pauses");
 }
 
-/// caffeine 3cf6d2937, agrona 8d05ce12: a mass expiry that stalls everything else.
-#[test]
-fn each_entry_spends_one_of_the_tasks_budget() {
-    let mut queue = DelayQueue::new();
-    for value in 0..1_000 {
-        queue.insert(value, Duration::ZERO);
-    }
-    let in_one_poll = std::future::poll_fn(move |cx| {
-        let mut count = 0;
-        while let Poll::Ready(Some(_)) = queue.poll_expired(cx) {
-            count += 1;
-        }
-        Poll::Ready(count)
-    });
-    let count = current_thread().block_on(async { tokio::spawn(in_one_poll).await.unwrap() });
-    assert!((100..=200).contains(&count), "{count} in one poll");
-}
-
 // Keys
 
 /// The message for a key that names no entry of the queue.

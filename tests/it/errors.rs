@@ -12,12 +12,15 @@ fn a_timers_error_converts_with_its_kind() {
     let (timer, _driver) = Timer::builder().name("requests").build_with_driver().unwrap();
     timer.shutdown();
     let Poll::Ready(Err(ended)) = poll(&mut timer.try_sleep(HOUR)) else { panic!("the timer has ended") };
+    let nowhere = Timer::try_current().unwrap_err();
+    assert!(nowhere.is_no_runtime() && !ended.is_no_runtime());
+    assert!(!nowhere.is_shutdown() && !nowhere.is_at_capacity() && !nowhere.is_invalid());
     for (error, kind) in [
         (Error::at_capacity(), io::ErrorKind::QuotaExceeded),
         (Error::invalid(), io::ErrorKind::InvalidInput),
         (Error::shutdown(), io::ErrorKind::Other),
         (ended, io::ErrorKind::Other),
-        (Timer::try_current().unwrap_err(), io::ErrorKind::Other),
+        (nowhere, io::ErrorKind::Other),
         (Elapsed::new().into(), io::ErrorKind::TimedOut),
     ] {
         let as_io = io::Error::from(error);

@@ -1,10 +1,8 @@
 //! Intervals: late ticks, resets and errors. `drop_in` and `test_time::like_tokio` compare the rest with tokio's.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::task::{Context, Poll};
 
-use crate::common::{HOUR, Wakes, YEAR, ms, must_end_on, pass, paused, polled, settle};
+use crate::common::{HOUR, Wakes, YEAR, ms, pass, paused, polled, settle};
 use futures::FutureExt;
 use hairspring::MissedTickBehavior::{Burst, Delay, Skip};
 use hairspring::{Duration, Instant, Interval, Timer, boot, interval, interval_at, timeout};
@@ -70,29 +68,6 @@ async fn only_burst_makes_up_for_six_hours_asleep() {
         assert_eq!(ticks.tick().await, next, "{behavior:?}");
         assert_eq!(Instant::now(), next);
     }
-}
-
-#[test]
-fn a_burst_lets_other_tasks_run() {
-    must_end_on(paused(), async || {
-        let ticked = Arc::new(AtomicUsize::new(0));
-        let count = ticked.clone();
-        let mut ticks = interval_at(Instant::now() - HOUR, ms(1));
-        tokio::spawn(async move {
-            loop {
-                ticks.tick().await;
-                count.fetch_add(1, SeqCst);
-            }
-        });
-        let mut before = 0;
-        for _ in 0..100 {
-            tokio::task::yield_now().await;
-            let now = ticked.load(SeqCst);
-            assert!(now - before < 10_000, "{} ticks in one poll", now - before);
-            before = now;
-        }
-        assert!(before > 0);
-    });
 }
 
 /// tokio 5553: a tick registered the next one, and woke a task that had not polled for it.

@@ -22,9 +22,8 @@ macro_rules! futures {
 
 type Named = (&'static str, LocalBoxFuture<'static, ()>);
 
-/// Futures with a limit that is too long to end.
-fn endless(long: Duration) -> Vec<Named> {
-    let far = Instant::now() + long;
+/// Futures with a limit that is too long to end, as a duration or as an instant.
+fn endless(long: Duration, far: Instant) -> Vec<Named> {
     let one = || stream::iter([()]).chain(stream::pending());
     // A connection would end if its peer were dropped.
     let (ours, peer) = duplex(4);
@@ -117,6 +116,14 @@ fn endless_intervals(long: Duration) -> Vec<Named> {
     all
 }
 
+/// All of these futures and intervals.
+fn all_endless(long: Duration) -> Vec<Named> {
+    let mut all = endless(long, Instant::now() + long);
+    all.extend(endless(long, Instant::from(Deadline::NEVER)));
+    all.extend(endless_intervals(long));
+    all
+}
+
 fn too_long() -> impl Iterator<Item = Duration> {
     longest().into_iter().chain([Duration::from_nanos(u64::MAX), Duration::from_secs(1 << 40)])
 }
@@ -127,8 +134,7 @@ async fn no_future_with_the_longest_limit_ends() {
     for long in too_long() {
         let far = Instant::now() + long;
         assert_eq!(TimeoutStream::new(duplex(4).0).with_read_timeout(long).read_timeout(), Some(long));
-        let mut all = endless(long);
-        all.extend(endless_intervals(long));
+        let mut all = all_endless(long);
         for _ in 0..2 {
             for (name, future) in &mut all {
                 assert!(poll(future).is_pending(), "{name} ended, with {long:?}");
@@ -163,10 +169,7 @@ async fn a_limit_that_stands_for_none_does_not_move_a_paused_clock() {
         Deadline::after(years).limit(pending::<()>()),
         (Deadline::after(ms(1)) + years).limit(pending::<()>()),
     ];
-    for long in too_long() {
-        all.extend(endless(long));
-        all.extend(endless_intervals(long));
-    }
+    all.extend(too_long().flat_map(all_endless));
     for (name, mut future) in all {
         let start = Instant::now();
         let (answer, answered) = oneshot::channel();

@@ -4,6 +4,7 @@
 mod common;
 
 mod alarms;
+mod budget;
 #[cfg(feature = "tokio-util")]
 mod cancellation_token;
 mod cancelled;

@@ -413,18 +413,3 @@ fn timers_fire_after_their_threads_ended() {
         });
     }
 }
-
-#[test]
-fn a_handle_works_from_anywhere() {
-    let error = Timer::try_current().unwrap_err();
-    assert!(error.is_no_runtime() && !error.is_shutdown() && !error.is_at_capacity() && !error.is_invalid());
-    must_end(|| {
-        let runtime = multi_thread(2);
-        let timer = inside(&runtime, Timer::current);
-        assert_eq!(timer, runtime.block_on(runtime.spawn(async { Timer::current() })).unwrap(), "a runtime has one");
-        let last = polled(timer.sleep(HOUR));
-        drop(runtime);
-        assert!(panic_message(|| current_thread().block_on(timer.sleep(HOUR))).contains("shut down"));
-        assert!(panic_message(|| block_on(last)).contains("shut down"));
-    });
-}

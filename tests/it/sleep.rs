@@ -1,14 +1,8 @@
-//! Sleeps are never early, are ready at their deadline, and spend only their share of a task's budget. `drop_in`
-//! compares them with tokio's.
-
-use std::future::poll_fn;
-use std::pin::Pin;
-use std::task::{Context, Poll};
+//! Sleeps are never early, and are ready at their deadline. `drop_in` compares them with tokio's.
 
 use crate::alarms::alarms;
 use crate::common::{HOUR, Random, both_flavours, ms, must_end_on, pass, paused, poll, polled};
 use hairspring::{Duration, Instant, Sleep, Timer, sleep, sleep_until};
-use tokio::task::coop;
 
 #[test]
 fn a_sleep_is_small() {
@@ -79,29 +73,4 @@ async fn a_completed_sleep_stays_completed_on_a_timer_chosen_later() {
     (&mut done).await;
     let mut moved = done.with_timer(&coarse);
     assert!(moved.is_elapsed() && poll(&mut moved).is_ready());
-}
-
-/// How many consecutive polls are ready before the task's budget is spent.
-async fn ready_until_spent(mut is_ready: impl FnMut(&mut Context<'_>) -> bool) -> usize {
-    tokio::task::yield_now().await;
-    poll_fn(|cx| Poll::Ready((0..10_000).take_while(|_| is_ready(cx)).count())).await
-}
-
-#[tokio::test]
-async fn only_a_ready_poll_spends_the_tasks_budget() {
-    let task = tokio::spawn(async {
-        let units = ready_until_spent(|cx| coop::poll_proceed(cx).map(|unit| unit.made_progress()).is_ready()).await;
-        let ready = ready_until_spent(|cx| Pin::new(&mut sleep(Duration::ZERO)).poll(cx).is_ready()).await;
-        assert_eq!(ready, units, "a ready sleep spends one unit, as tokio's futures do");
-
-        tokio::task::yield_now().await;
-        let mut pending = sleep(HOUR);
-        poll_fn(|cx| {
-            assert!((0..10_000).all(|_| Pin::new(&mut pending).poll(cx).is_pending()));
-            assert!(coop::has_budget_remaining(), "a pending poll spends nothing");
-            Poll::Ready(())
-        })
-        .await;
-    });
-    task.await.unwrap();
 }

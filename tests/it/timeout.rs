@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-use crate::common::{HOUR, HUNG, both_flavours, ms, must_end, must_end_on, paused, poll, poll_with, polled};
+use crate::common::{HOUR, HUNG, both_flavours, ms, must_end, paused, poll, poll_with, polled};
 use futures::FutureExt;
 use hairspring::error::Elapsed;
 use hairspring::{Duration, Instant, Timer, TrySleep, boot, sleep, timeout, wall};
@@ -62,24 +62,6 @@ async fn a_budget_that_others_spent_answers_pending_once() {
     tokio::time::timeout(HUNG, task).await.unwrap().unwrap();
 }
 
-#[tokio::test]
-async fn only_a_timeout_that_ends_spends_budget() {
-    let task = tokio::spawn(async {
-        tokio::task::yield_now().await;
-        let mut limited = timeout(HOUR, pending::<()>());
-        poll_fn(|cx| {
-            for _ in 0..1_000 {
-                assert!(Pin::new(&mut limited).poll(cx).is_pending());
-                assert!(Pin::new(&mut timeout(HOUR, ready(()))).poll(cx).is_ready(), "a ready future is free");
-            }
-            assert!(coop::has_budget_remaining());
-            Poll::Ready(())
-        })
-        .await;
-    });
-    task.await.unwrap();
-}
-
 #[test]
 fn a_full_timer_refuses_a_fallible_timeout_that_waits() {
     let (timer, _driver) = Timer::builder().capacity(1).build_with_driver().unwrap();
@@ -132,24 +114,4 @@ async fn a_timeout_that_waits_moves_to_another_timer() {
     assert!(poll(&mut limited).is_pending() && pending() == (1, 0));
     let mut limited = limited.with_timer(&other);
     assert!(pending() == (0, 0) && poll(&mut limited).is_pending() && pending() == (0, 1));
-}
-
-/// If refusals spend budget, a task that retries lets others run and free room.
-#[test]
-fn a_refusal_spends_budget() {
-    must_end_on(crate::common::current_thread(), async || {
-        let timer = Timer::builder().capacity(1).install().unwrap();
-        let first = polled(timer.try_sleep(HOUR));
-        let frees_room = tokio::spawn(async move { drop(first) });
-        let retries = async {
-            while let Err(error) = TrySleep::from(boot::sleep(HOUR)).await {
-                assert!(error.is_at_capacity());
-            }
-        };
-        tokio::select! {
-            biased;
-            () = retries => unreachable!("the sleep waits for an hour"),
-            freed = frees_room => freed.unwrap(),
-        }
-    });
 }

@@ -5,13 +5,9 @@ mod foreign_code;
 mod if_absent;
 
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::task::{Context, Poll, Waker};
 
-use crate::common::{
-    HOUR, Wakes, bare, current_thread, inside, ms, multi_thread, must_end, must_end_on, panic_message, polled,
-};
+use crate::common::{HOUR, Wakes, bare, inside, ms, multi_thread, must_end, panic_message, polled};
 use futures::{Stream, StreamExt};
 use hairspring::{DeadlineMap, Duration, Expirations, Timer};
 
@@ -114,23 +110,4 @@ async fn a_consumer_on_a_full_or_ended_timer_panics_and_loses_nothing() {
     assert!(message.contains("shut down"), "{message}");
     assert!(map.touch(&2, Duration::ZERO));
     assert_eq!(poll(&mut expirations), Poll::Ready(Some((2, ()))));
-}
-
-#[test]
-fn a_mass_expiry_lets_other_tasks_run() {
-    must_end_on(current_thread(), async || {
-        let (map, mut expirations) = DeadlineMap::new();
-        for key in 0..10_000 {
-            map.insert(key, (), Duration::ZERO);
-        }
-        let stop = Arc::new(AtomicBool::new(false));
-        let stops = Arc::clone(&stop);
-        tokio::spawn(async move { stops.store(true, SeqCst) });
-        let mut taken = 0;
-        while !stop.load(SeqCst) {
-            assert!(expirations.recv().await.is_some());
-            taken += 1;
-        }
-        assert!(taken < 10_000);
-    });
 }
