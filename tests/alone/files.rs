@@ -8,7 +8,7 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use crate::common::{HOUR, bare, current_thread, inside, ms, multi_thread, poll, polled};
+use crate::common::{HOUR, bare, current_thread, inside, joined, ms, multi_thread, poll, polled, until, wait_until};
 use crate::{alone, sleeps, threads_named, with_few_files};
 use futures::executor::block_on;
 use hairspring::timer::Alarm;
@@ -164,9 +164,7 @@ fn a_sleep_fires_although_its_runtime_lost_its_files() {
         let mut far = polled(timer.sleep(HOUR));
         // If the clock can be paused, a helper thread makes a turn too. Nothing is due before `far`.
         let turns = if cfg!(feature = "test-util") { 2 } else { 1 };
-        while timer.metrics().turns() < turns {
-            thread::yield_now();
-        }
+        wait_until(|| timer.metrics().turns() >= turns);
         thread::sleep(ms(10));
         close_all();
         let others: Vec<OwnedFd> = (0..20).map(|_| alarm_clock()).collect();
@@ -238,9 +236,7 @@ fn a_runtime_with_io_gets_a_timerfd() {
                     naps += 1;
                     assert!(naps < 10_000, "the runtime never gets one");
                 }
-                for nap in [1, 7, 4].map(nap) {
-                    nap.await.unwrap();
-                }
+                joined([1, 7, 4].map(nap)).await;
             });
         }
     });
@@ -306,9 +302,7 @@ fn a_replaced_timer_releases_its_file() {
                 let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
                 let comes_down_to = async |timers: usize| {
                     // One file belongs to the alarm thread.
-                    while tasks() > timers || open_files("[timerfd]") > 1 + timers {
-                        tokio::task::yield_now().await;
-                    }
+                    until(|| tasks() <= timers && open_files("[timerfd]") <= 1 + timers).await;
                 };
                 for _ in 0..100 {
                     install();
@@ -355,9 +349,7 @@ async fn replace_timerfd<T>(other: OwnedFd, take: impl FnOnce(OwnedFd) -> T) -> 
     let taken = take(copies.find(|copy| copy.as_raw_fd() == number).unwrap());
     timer.sleep(ms(1)).await;
     drop(timer);
-    while tokio::runtime::Handle::current().metrics().num_alive_tasks() > 0 {
-        tokio::task::yield_now().await;
-    }
+    until(|| tokio::runtime::Handle::current().metrics().num_alive_tasks() == 0).await;
     taken
 }
 
@@ -381,9 +373,7 @@ fn a_runtime_closes_its_files_although_its_timerfd_was_closed() {
             });
         }
         // A thread of this crate may still use the last runtime.
-        while open_files("") > before {
-            thread::yield_now();
-        }
+        wait_until(|| open_files("") <= before);
     });
 }
 

@@ -163,6 +163,7 @@ mod busy {
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
     use std::time::Duration;
 
+    use crate::common::beside;
     use futures::future::join_all;
     use hairspring::Timer;
 
@@ -173,20 +174,12 @@ mod busy {
         // Initializes statics, which takes locks.
         block_on(sleep(ms(1)));
         current_thread().block_on(sleep(ms(1)));
-        let stop = AtomicBool::new(false);
-        let ended = thread::scope(|scope| {
-            for _ in 0..2 {
-                scope.spawn(|| {
-                    while !stop.load(SeqCst) {
-                        busy();
-                    }
-                });
+        let busy = |over: &AtomicBool| {
+            while !over.load(SeqCst) {
+                busy();
             }
-            let ended = (0..40).all(|_| ends_in_a_child(&child));
-            stop.store(true, SeqCst);
-            ended
-        });
-        assert!(ended, "a child hung");
+        };
+        assert!(beside(2, busy, || (0..40).all(|_| ends_in_a_child(&child))), "a child hung");
     }
 
     /// A bug that this crate had: the locks that threads held at the fork stayed locked in the child.

@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::task::Poll;
 use std::thread;
 
-use crate::common::{HOUR, HUNG, current_thread, ms, panic_message, poll, polled};
+use crate::common::{HOUR, HUNG, current_thread, joined, ms, panic_message, poll, polled, wait_until};
 use crate::{alone, sleeps, threads_named};
 use futures::executor::block_on;
 use hairspring::timer::Alarm;
@@ -96,9 +96,7 @@ fn a_healthy_runtime_without_an_io_driver_starts_few_threads() {
         let before = started();
         for _ in 0..20 {
             runtime.block_on(async {
-                for task in [(); 100].map(|()| tokio::spawn(sleep(ms(5)))) {
-                    task.await.unwrap();
-                }
+                joined([(); 100].map(|()| tokio::spawn(sleep(ms(5))))).await;
                 for _ in 0..20 {
                     sleep(ms(1)).await;
                 }
@@ -194,18 +192,14 @@ fn one_thread_watches_for_jumps_while_something_waits_for_them() {
         assert_eq!(watchers(), 0);
         let day = polled(boot::sleep(24 * HOUR));
         // A thread has its name once it runs.
-        while watchers() == 0 {
-            thread::sleep(ms(1));
-        }
+        wait_until(|| watchers() > 0);
         for _ in 0..20 {
             block_on(wall::sleep_until(wall::now() + ms(1)));
             assert_eq!(watchers(), 1);
         }
         drop(day);
         // It stays for ten seconds, in case something waits again. So do helper threads: Linux cuts their name.
-        while watchers() > 0 || !threads_named("hairspring-help").is_empty() {
-            thread::sleep(ms(10));
-        }
+        wait_until(|| watchers() == 0 && threads_named("hairspring-help").is_empty());
     });
 }
 

@@ -11,7 +11,7 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Once, mpsc};
+use std::sync::{Arc, Mutex, Once, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -19,7 +19,8 @@ use std::time::{Duration, Instant};
 use hairspring::io::TimeoutStream;
 use tokio::io::{AsyncRead, DuplexStream, ReadBuf, duplex};
 use tokio::runtime::{Builder, Handle, Runtime};
-use tokio::task::coop;
+use tokio::sync::oneshot;
+use tokio::task::{JoinHandle, coop};
 
 #[allow(unused_imports)]
 pub(crate) use self::random::Random;
@@ -221,6 +222,39 @@ pub(crate) async fn pass(time: Duration) {
     settle().await;
 }
 
+/// Lets the other tasks of this runtime run until `holds`.
+pub(crate) async fn until(mut holds: impl FnMut() -> bool) {
+    while !holds() {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Waits in real time until `holds`.
+pub(crate) fn wait_until(mut holds: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < HUNG, "this never happens");
+        thread::sleep(ms(1));
+    }
+}
+
+/// Waits for tasks, all of which must end well.
+pub(crate) async fn joined<T>(tasks: impl IntoIterator<Item = JoinHandle<T>>) {
+    for task in tasks.into_iter().collect::<Vec<_>>() {
+        task.await.unwrap();
+    }
+}
+
+/// Waits for a thread that the clock does not see, which takes so long.
+pub(crate) async fn word_from_another_thread(after: Duration) {
+    let (sender, word) = oneshot::channel();
+    thread::spawn(move || {
+        thread::sleep(after);
+        sender.send(()).unwrap();
+    });
+    word.await.unwrap();
+}
+
 /// Sleeps, times out and ticks for 1 ms each.
 pub(crate) async fn use_time() {
     step();
@@ -252,11 +286,7 @@ impl Wakes {
 
     /// Waits in real time for a wake-up.
     pub(crate) fn wait(&self) {
-        let start = Instant::now();
-        while self.count() == 0 {
-            assert!(start.elapsed() < HUNG, "the waker was never woken");
-            thread::sleep(ms(1));
-        }
+        wait_until(|| self.count() > 0);
     }
 }
 
@@ -286,6 +316,18 @@ pub(crate) fn holding<T: Send + Sync + 'static>(held: T) -> Waker {
     Waker::from(Arc::new(Holds(held)))
 }
 
+/// A waker that reports when it is woken, then blocks until the last channel end is dropped.
+pub(crate) fn blocking() -> (mpsc::Receiver<()>, Waker, mpsc::Sender<()>) {
+    let (started, starts) = mpsc::channel();
+    let (unblock, blocked) = mpsc::channel();
+    let ends = Mutex::new((started, blocked));
+    let waker = on_wake(move || {
+        let ends = ends.lock().unwrap();
+        let _ = (ends.0.send(()), ends.1.recv());
+    });
+    (starts, waker, unblock)
+}
+
 /// Runs a closure when it is dropped.
 pub(crate) struct OnDrop<F: FnMut()>(pub(crate) F);
 
@@ -296,13 +338,13 @@ impl<F: FnMut()> Drop for OnDrop<F> {
 }
 
 /// Runs `code` beside threads that do `work`, which has to end when its flag is set.
-pub(crate) fn beside(threads: usize, work: impl Fn(&AtomicBool) + Sync, code: impl FnOnce()) {
+pub(crate) fn beside<T>(threads: usize, work: impl Fn(&AtomicBool) + Sync, code: impl FnOnce() -> T) -> T {
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
         let _over = OnDrop(|| over.store(true, Ordering::SeqCst));
         (0..threads).for_each(|_| drop(scope.spawn(|| work(&over))));
-        code();
-    });
+        code()
+    })
 }
 
 /// Takes a CPU until `over`.

@@ -5,7 +5,8 @@ use std::io;
 use std::thread;
 
 use crate::common::{
-    HOUR, bare, both_flavours, current_thread, ms, multi_thread, must_end_on, on_both_flavours, poll, polled,
+    HOUR, bare, both_flavours, current_thread, joined, ms, multi_thread, must_end_on, on_both_flavours, poll, polled,
+    until, word_from_another_thread,
 };
 use futures::executor::block_on;
 use hairspring::timer::Alarm;
@@ -43,9 +44,7 @@ fn a_later_timer_does_not_delay_an_earlier_one() {
         reset.reset_at(Instant::now() + ms(2));
         reset.await;
         let elsewhere = thread::spawn(move || block_on(timer.sleep(ms(3))));
-        while !elsewhere.is_finished() {
-            tokio::task::yield_now().await;
-        }
+        until(|| elsewhere.is_finished()).await;
         elsewhere.join().unwrap();
         late.abort();
     });
@@ -65,9 +64,7 @@ fn dense_timers_share_turns() {
                     }
                 })
             });
-            for task in tasks.collect::<Vec<_>>() {
-                task.await.unwrap();
-            }
+            joined(tasks).await;
             let after = timer.metrics();
             (after.turns() - before.turns()) * 20 < after.registered() - before.registered()
         };
@@ -103,12 +100,7 @@ fn sleeps_fire_on_a_paused_clock_without_enable_time() {
     let runtime = tokio::runtime::Builder::new_current_thread().start_paused(true).build().unwrap();
     must_end_on(runtime, async move || {
         let nap = tokio::spawn(sleep(HOUR));
-        let (sender, word) = tokio::sync::oneshot::channel();
-        thread::spawn(move || {
-            thread::sleep(ms(300));
-            sender.send(()).unwrap();
-        });
-        word.await.unwrap();
+        word_from_another_thread(ms(300)).await;
         let turns = Timer::current().metrics().turns();
         assert!(turns < 1_000, "{turns} turns: the driver keeps a CPU busy");
         assert!(!nap.is_finished());
@@ -153,7 +145,7 @@ fn every_alarm_follows() {
 #[test]
 fn a_driver_follows_after_a_helper_threads_turn() {
     must_end_on(current_thread(), async || {
-        let (is_in, gate, go) = crate::wakers::blocking();
+        let (is_in, gate, go) = crate::common::blocking();
         let mut gated = crate::common::polled_with(sleep(HOUR), &gate);
         let hour = tokio::spawn(sleep(HOUR));
         tokio::task::yield_now().await;
@@ -280,9 +272,7 @@ fn an_installed_timer_takes_the_runtimes_later_sleeps() {
             standing.reset_at(Instant::now() + ms(1));
             standing.await;
         });
-        while before.metrics().registered() == 0 {
-            tokio::task::yield_now().await;
-        }
+        until(|| before.metrics().registered() > 0).await;
         let installed = Timer::builder().shards(2).install().unwrap();
         assert_eq!(Timer::current(), installed);
         assert_ne!(before, installed);

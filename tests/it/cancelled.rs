@@ -4,13 +4,12 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use crate::common::{HOUR, current_thread, ms, must_end, must_end_on, paused, poll, polled};
+use crate::common::{HOUR, current_thread, ms, must_end, must_end_on, paused, poll, polled, word_from_another_thread};
 use futures::StreamExt;
 use futures::future::join_all;
 use hairspring::timer::Alarm;
 use hairspring::{DeadlineMap, Instant, Timer, interval_at, sleep, sleep_until, timeout};
 use tokio::runtime::Runtime;
-use tokio::sync::oneshot;
 use tokio::task::yield_now;
 
 /// A runtime, and a function that pauses its clock if it does not start paused.
@@ -54,18 +53,9 @@ fn moves_no_clock<T>(cancels: impl AsyncFn() -> T + Send + Copy + 'static) {
         let start = Instant::now();
         let _kept = cancels().await;
         assert_eq!(start.elapsed(), Duration::ZERO, "cancelling took time");
-        word_from_another_thread().await;
+        word_from_another_thread(ms(20)).await;
         assert_eq!(start.elapsed(), Duration::ZERO, "the clock moved");
     });
-}
-
-async fn word_from_another_thread() {
-    let (sender, word) = oneshot::channel();
-    thread::spawn(move || {
-        thread::sleep(ms(20));
-        sender.send(()).unwrap();
-    });
-    word.await.unwrap();
 }
 
 /// If `yields`, lets the timer's driver and tokio's see the timers that were registered.
@@ -194,7 +184,7 @@ fn a_timer_that_was_shut_down_moves_no_clock() {
             let _sleep = polled(timers[0].sleep(LONG));
             timers[1].timeout(LONG, seen(true)).await.unwrap();
             timers[0].shutdown();
-            word_from_another_thread().await;
+            word_from_another_thread(ms(20)).await;
         }
     });
 }
@@ -226,7 +216,7 @@ fn timers_cancelled_before_a_pause_move_no_clock() {
         seen(true).await;
         tokio::time::pause();
         let start = Instant::now();
-        word_from_another_thread().await;
+        word_from_another_thread(ms(20)).await;
         assert_eq!(start.elapsed(), Duration::ZERO);
     });
 }
@@ -241,28 +231,27 @@ fn a_manual_clock_jumps_to_a_postponed_deadline() {
     let clock = ManualClock::new();
     let timer = Timer::builder().clock(&clock).build().unwrap();
     let start = clock.now();
-    let (watched, done) = (clock.clone(), Arc::new(AtomicBool::new(false)));
-    let ends = done.clone();
-    let checks = thread::spawn(move || {
-        while !ends.load(Ordering::Relaxed) {
-            let shown = watched.now() - start;
+    let looks = |over: &AtomicBool| {
+        while !over.load(Ordering::Relaxed) {
+            let shown = clock.now() - start;
             assert_eq!(shown.as_nanos() % SHORT.as_nanos(), 0, "it shows {shown:?}");
         }
-    });
-    for round in crate::common::rounds(300) {
-        let mut queue = DelayQueue::with_timer(&timer);
-        let key = queue.insert(1, SHORT / 4);
-        // Of unsorted neighbours, the wheel knows only where their slot begins.
-        let mut sleeps: Vec<_> = (0..40).rev().map(|n| timer.sleep(SHORT / 8 + ms(n))).collect();
-        assert!(sleeps.iter_mut().all(|sleep| poll(sleep).is_pending()) && poll(&mut queue.next()).is_pending());
-        for sleep in &mut sleeps {
-            sleep.reset_at(start + (round + 1) * SHORT);
+    };
+    let jumps = || {
+        for round in crate::common::rounds(300) {
+            let mut queue = DelayQueue::with_timer(&timer);
+            let key = queue.insert(1, SHORT / 4);
+            // Of unsorted neighbours, the wheel knows only where their slot begins.
+            let mut sleeps: Vec<_> = (0..40).rev().map(|n| timer.sleep(SHORT / 8 + ms(n))).collect();
+            assert!(sleeps.iter_mut().all(|sleep| poll(sleep).is_pending()) && poll(&mut queue.next()).is_pending());
+            for sleep in &mut sleeps {
+                sleep.reset_at(start + (round + 1) * SHORT);
+            }
+            queue.reset(&key, SHORT);
+            assert_eq!(clock.advance_to_next(), Some(start + (round + 1) * SHORT));
         }
-        queue.reset(&key, SHORT);
-        assert_eq!(clock.advance_to_next(), Some(start + (round + 1) * SHORT));
-    }
-    done.store(true, Ordering::Relaxed);
-    checks.join().unwrap();
+    };
+    crate::common::beside(1, looks, jumps);
 }
 
 /// Nor may the clock stop at the old deadline of an entry that was touched while it ran.

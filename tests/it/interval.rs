@@ -2,7 +2,7 @@
 
 use std::task::{Context, Poll};
 
-use crate::common::{HOUR, Wakes, YEAR, ms, pass, paused, polled, settle};
+use crate::common::{HOUR, Wakes, YEAR, ms, pass, polled, settle};
 use futures::FutureExt;
 use hairspring::MissedTickBehavior::{Burst, Delay, Skip};
 use hairspring::{Duration, Instant, Interval, Timer, boot, interval, interval_at, timeout};
@@ -130,21 +130,19 @@ fn a_full_timer_refuses_a_tick_and_loses_none() {
     assert_eq!(ticks.try_tick().now_or_never(), Some(Ok(start)));
 }
 
-#[test]
-fn fallible_ticks_keep_the_schedule_until_the_shutdown() {
-    paused().block_on(async {
-        let timer = Timer::builder().build().unwrap();
-        let mut ticks = timer.interval(ms(10));
-        let start = ticks.try_tick().await.unwrap();
-        tokio::time::advance(ms(25)).await;
-        for late in [10, 20, 30] {
-            assert_eq!(ticks.try_tick().await, Ok(start + ms(late)));
-        }
-        let mut later = timer.interval_at(start + ms(50), ms(10));
-        assert_eq!((later.try_tick().await, later.try_tick().await), (Ok(start + ms(50)), Ok(start + ms(60))));
-        let waiting = tokio::spawn(async move { [later.try_tick().await, later.try_tick().await] });
-        settle().await;
-        assert_eq!(timer.shutdown(), 1);
-        assert_eq!(waiting.await.unwrap(), [Err(hairspring::error::Error::shutdown()); 2]);
-    });
+#[tokio::test(start_paused = true)]
+async fn fallible_ticks_keep_the_schedule_until_the_shutdown() {
+    let timer = Timer::builder().build().unwrap();
+    let mut ticks = timer.interval(ms(10));
+    let start = ticks.try_tick().await.unwrap();
+    tokio::time::advance(ms(25)).await;
+    for late in [10, 20, 30] {
+        assert_eq!(ticks.try_tick().await, Ok(start + ms(late)));
+    }
+    let mut later = timer.interval_at(start + ms(50), ms(10));
+    assert_eq!((later.try_tick().await, later.try_tick().await), (Ok(start + ms(50)), Ok(start + ms(60))));
+    let waiting = tokio::spawn(async move { [later.try_tick().await, later.try_tick().await] });
+    settle().await;
+    assert_eq!(timer.shutdown(), 1);
+    assert_eq!(waiting.await.unwrap(), [Err(hairspring::error::Error::shutdown()); 2]);
 }

@@ -1,9 +1,8 @@
 //! The longest durations and the latest instants: nothing panics, wraps or ends early.
 
 use std::future::pending;
-use std::thread;
 
-use crate::common::{HOUR, YEAR, longest, ms, poll, polled, watched};
+use crate::common::{HOUR, YEAR, longest, ms, poll, polled, watched, word_from_another_thread};
 use futures::future::LocalBoxFuture;
 use futures::{FutureExt as _, StreamExt as _, stream};
 use hairspring::MissedTickBehavior::{Burst, Delay, Skip};
@@ -13,7 +12,6 @@ use hairspring::{
     sleep_until, timeout, timeout_at, wall,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
-use tokio::sync::oneshot;
 
 /// Futures by name.
 macro_rules! futures {
@@ -172,15 +170,9 @@ async fn a_limit_that_stands_for_none_does_not_move_a_paused_clock() {
     all.extend(too_long().flat_map(all_endless));
     for (name, mut future) in all {
         let start = Instant::now();
-        let (answer, answered) = oneshot::channel();
         assert!(poll(&mut future).is_pending());
-        let peer = thread::spawn(move || {
-            thread::sleep(ms(1));
-            answer.send(())
-        });
-        answered.await.unwrap();
+        word_from_another_thread(ms(1)).await;
         assert_eq!(start.elapsed(), Duration::ZERO, "{name}");
-        peer.join().unwrap().unwrap();
     }
 }
 

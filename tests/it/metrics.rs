@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::task::Poll;
 use std::thread;
 
-use crate::common::{HOUR, Random, ms, multi_thread, must_end, on_both_flavours, poll, polled, settle};
+use crate::common::{HOUR, Random, beside, ms, multi_thread, must_end, on_both_flavours, poll, polled, settle};
 use hairspring::error::Error;
 use hairspring::timer::Driver;
 use hairspring::{Instant, Timer, TrySleep};
@@ -15,35 +15,31 @@ fn the_counts_balance_at_every_reading() {
     must_end(|| {
         let runtime = multi_thread(2);
         let timer = runtime.block_on(async { Timer::builder().shards(3).build().unwrap() });
-        let over = AtomicBool::new(false);
-        thread::scope(|scope| {
-            scope.spawn(|| {
-                while !over.load(SeqCst) {
-                    let metrics = timer.metrics();
-                    assert_eq!(metrics.registered(), metrics.fired() + metrics.cancelled() + metrics.pending());
-                    assert_eq!(metrics.lateness().count(), metrics.fired());
-                }
-            });
-            let load = |seed| {
-                let timer = &timer;
-                move || {
-                    let mut random = Random::new(seed);
-                    let mut sleeps = std::collections::VecDeque::new();
-                    // Even on a slow machine, some must fire.
-                    while sleeps.len() < 5_000 || timer.metrics().fired() == 0 {
-                        let mut sleep = timer.sleep(random.duration(ms(2)));
-                        let _ = poll(&mut sleep);
-                        sleeps.push_back(sleep);
-                        if random.below(3) == 0 {
-                            sleeps.pop_front();
-                        }
-                    }
-                }
-            };
-            for thread in [scope.spawn(load(1)), scope.spawn(load(2))] {
-                thread.join().unwrap();
+        let read = |over: &AtomicBool| {
+            while !over.load(SeqCst) {
+                let metrics = timer.metrics();
+                assert_eq!(metrics.registered(), metrics.fired() + metrics.cancelled() + metrics.pending());
+                assert_eq!(metrics.lateness().count(), metrics.fired());
             }
-            over.store(true, SeqCst);
+        };
+        let load = |seed| {
+            let mut random = Random::new(seed);
+            let mut sleeps = std::collections::VecDeque::new();
+            // Even on a slow machine, some must fire.
+            while sleeps.len() < 5_000 || timer.metrics().fired() == 0 {
+                let mut sleep = timer.sleep(random.duration(ms(2)));
+                let _ = poll(&mut sleep);
+                sleeps.push_back(sleep);
+                if random.below(3) == 0 {
+                    sleeps.pop_front();
+                }
+            }
+        };
+        beside(1, read, || {
+            thread::scope(|scope| {
+                scope.spawn(|| load(1));
+                load(2);
+            });
         });
         let metrics = timer.metrics();
         assert_eq!(metrics.pending(), 0);

@@ -16,8 +16,8 @@ use futures::StreamExt;
 use futures::executor::block_on;
 use futures::future::{BoxFuture, join_all};
 use hairspring::{
-    DeadlineMap, DelayQueue, Duration, Instant, Sleep, Timer, TrySleep, interval, interval_at, sleep, sleep_until,
-    timeout, timeout_at,
+    DelayQueue, Duration, Instant, Sleep, Timer, TrySleep, interval, interval_at, sleep, sleep_until, timeout,
+    timeout_at,
 };
 use tokio::runtime::{Builder, Handle, LocalOptions, Runtime};
 use tokio::task::{LocalSet, block_in_place, spawn_local};
@@ -44,17 +44,9 @@ fn everything_works_without_a_runtime() {
             assert_eq!(interval_at(at, HOUR).tick().await, at);
 
             let mut queue = DelayQueue::new();
-            let (map, mut expirations) = DeadlineMap::new();
-            for key in ['a', 'b'] {
-                queue.insert(key, ms(2));
-                map.insert(key, (), ms(2));
-            }
-            drop(map);
-            for _ in 0..2 {
-                assert!(queue.next().await.is_some_and(|expired| expired.deadline() <= Instant::now()));
-                assert!(expirations.next().await.is_some());
-            }
-            assert!(queue.next().await.is_none() && expirations.next().await.is_none());
+            queue.insert('a', ms(2));
+            assert!(queue.next().await.is_some_and(|expired| expired.deadline() <= Instant::now()));
+            assert!(queue.next().await.is_none());
         });
     });
 }
@@ -131,15 +123,12 @@ fn the_end_of_a_runtime_wakes_waiting_threads() {
     for home in both_flavours() {
         must_end(move || {
             let (_nap, woken) = watched(waiting_on(&home, 2 * HOUR));
-            let (handle, waits) = (home.handle().clone(), waiting_on(&home, ms(100)));
+            let waits = waiting_on(&home, ms(100));
             let outside = thread::spawn(move || block_on(waits));
-            let inside = thread::spawn(move || panic_message(|| handle.block_on(sleep(HOUR))));
             thread::sleep(ms(20));
             drop(home);
             assert_eq!(woken.count(), 1);
             outside.join().unwrap();
-            let message = inside.join().unwrap();
-            assert!(message.contains("the current tokio runtime was shut down"), "{message}");
         });
     }
 }

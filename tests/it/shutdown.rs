@@ -8,8 +8,8 @@ use std::task::Poll;
 use std::thread;
 
 use crate::common::{
-    HOUR, OnDrop, Random, both_flavours, current_thread, inside, ms, multi_thread, must_end, on_both_flavours, on_wake,
-    poll, poll_with, polled, watched,
+    HOUR, OnDrop, Random, beside, both_flavours, current_thread, inside, ms, multi_thread, must_end, on_both_flavours,
+    on_wake, poll, poll_with, polled, until, wait_until, watched,
 };
 use futures::executor::block_on;
 use futures::{FutureExt, StreamExt};
@@ -68,9 +68,7 @@ fn each_sleep_ends_once_in_a_concurrent_shutdown() {
             let (ended, counts) = thread::scope(|scope| {
                 let (timer, polled) = (&timer, &polled);
                 let threads = [1, 2].map(|seed| scope.spawn(move || register(timer, seed + 10 * round, polled)));
-                while polled.load(SeqCst) < 500 {
-                    thread::yield_now();
-                }
+                wait_until(|| polled.load(SeqCst) >= 500);
                 (timer.shutdown(), threads.map(|thread| thread.join().unwrap()))
             });
             let [registered, told] = [0, 1].map(|count| counts[0][count] + counts[1][count]);
@@ -170,11 +168,7 @@ fn a_waker_may_drop_the_last_handle_and_sleep() {
             sleep.reset_at(timer.now() + ms(5));
             *slot = Some((timer, sleep));
             drop(slot);
-            runtime.block_on(async {
-                while Handle::current().metrics().num_alive_tasks() > 0 {
-                    tokio::task::yield_now().await;
-                }
-            });
+            runtime.block_on(until(|| Handle::current().metrics().num_alive_tasks() == 0));
             assert!(held.lock().unwrap().is_none());
         });
     }
@@ -220,9 +214,7 @@ fn a_fallible_sleep_fails_when_its_timers_runtime_ends() {
                 let another = multi_thread(1);
                 let elsewhere = another.spawn(elsewhere);
                 let threads = [thread::spawn(|| block_on(here)), thread::spawn(|| current_thread().block_on(there))];
-                while timer.metrics().pending() < 3 {
-                    thread::sleep(ms(1));
-                }
+                wait_until(|| timer.metrics().pending() == 3);
                 drop(home);
                 let told = threads.map(|thread| thread.join().unwrap());
                 assert!(told.iter().all(|told| told.as_ref().is_err_and(Error::is_shutdown)));
@@ -281,23 +273,21 @@ fn old_handles_do_not_affect_the_next_timer() {
 fn a_shutdown_affects_no_other_timer() {
     must_end(|| {
         let runtime = multi_thread(2);
-        let over = AtomicBool::new(false);
-        thread::scope(|scope| {
-            scope.spawn(|| {
-                let _entered = runtime.enter();
-                while !over.load(SeqCst) {
-                    let timer = Timer::builder().shards(3).build().unwrap();
-                    block_on(timer.sleep(Duration::from_micros(300)));
-                    timer.shutdown();
-                }
-            });
+        let others = |over: &AtomicBool| {
+            let _entered = runtime.enter();
+            while !over.load(SeqCst) {
+                let timer = Timer::builder().shards(3).build().unwrap();
+                block_on(timer.sleep(Duration::from_micros(300)));
+                timer.shutdown();
+            }
+        };
+        beside(1, others, || {
             let _entered = runtime.enter();
             for _ in 0..8 {
                 let timer = Timer::builder().shards(3).build().unwrap();
                 let _sleeps: Vec<_> = (0..5_000).map(|_| polled(timer.sleep(HOUR))).collect();
                 assert_eq!(timer.shutdown(), 5_000);
             }
-            over.store(true, SeqCst);
         });
     });
 }

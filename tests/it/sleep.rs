@@ -1,7 +1,7 @@
 //! Sleeps are never early, and are ready at their deadline. `drop_in` compares them with tokio's.
 
 use crate::alarms::alarms;
-use crate::common::{HOUR, Random, both_flavours, ms, must_end_on, pass, paused, poll, polled};
+use crate::common::{HOUR, Random, both_flavours, joined, ms, must_end_on, pass, paused, poll, polled};
 use hairspring::{Duration, Instant, Sleep, Timer, sleep, sleep_until};
 
 #[test]
@@ -36,10 +36,7 @@ fn no_sleep_is_early_by_a_nanosecond() {
             let builder = builder.clone();
             must_end_on(runtime, async move || {
                 let _timer = builder.install().unwrap();
-                let tasks = (0..32).map(|seed| tokio::spawn(several(Random::new(seed))));
-                for task in tasks.collect::<Vec<_>>() {
-                    task.await.unwrap();
-                }
+                joined((0..32).map(|seed| tokio::spawn(several(Random::new(seed))))).await;
             });
         }
     }

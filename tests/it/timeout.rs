@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-use crate::common::{HOUR, HUNG, both_flavours, ms, must_end, paused, poll, poll_with, polled};
+use crate::common::{HOUR, HUNG, both_flavours, ms, must_end, poll, poll_with, polled};
 use futures::FutureExt;
 use hairspring::error::Elapsed;
 use hairspring::{Duration, Instant, Timer, TrySleep, boot, sleep, timeout, wall};
@@ -78,31 +78,29 @@ fn a_full_timer_refuses_a_fallible_timeout_that_waits() {
     assert!(timer.try_sleep(HOUR).now_or_never().is_none());
 }
 
-#[test]
-fn sleeps_on_every_clock_can_be_fallible() {
-    paused().block_on(async {
-        let timer = Timer::builder().capacity(1).install().unwrap();
-        let mut first = TrySleep::from(sleep(HOUR));
-        assert!(poll(&mut first).is_pending() && !first.is_elapsed());
-        let held = Arc::new(());
-        let waker = crate::common::holding(held.clone());
-        let mut on_boot = TrySleep::from(boot::sleep(ms(5)));
-        let mut on_wall = TrySleep::from(wall::sleep_until(wall::now() + HOUR));
-        for _ in 0..3 {
-            assert!(matches!(poll_with(&mut on_boot, &waker), Poll::Ready(Err(error)) if error.is_at_capacity()));
-            assert!(matches!(poll_with(&mut on_wall, &waker), Poll::Ready(Err(error)) if error.is_at_capacity()));
-        }
-        drop(waker);
-        assert_eq!(Arc::strong_count(&held), 1, "a refused sleep keeps nothing");
-        first.reset_at(Instant::now() + ms(5));
-        assert_eq!(first.await, Ok(()));
-        let start = boot::Instant::now();
-        assert_eq!(on_boot.await, Ok(()), "its deadline has passed");
-        assert_eq!(start.elapsed(), Duration::ZERO);
-        on_wall.reset_at(wall::now() + ms(5));
-        assert_eq!((on_wall.await, start.elapsed()), (Ok(()), ms(5)));
-        assert_eq!(timer.metrics().pending(), 0);
-    });
+#[tokio::test(start_paused = true)]
+async fn sleeps_on_every_clock_can_be_fallible() {
+    let timer = Timer::builder().capacity(1).install().unwrap();
+    let mut first = TrySleep::from(sleep(HOUR));
+    assert!(poll(&mut first).is_pending() && !first.is_elapsed());
+    let held = Arc::new(());
+    let waker = crate::common::holding(held.clone());
+    let mut on_boot = TrySleep::from(boot::sleep(ms(5)));
+    let mut on_wall = TrySleep::from(wall::sleep_until(wall::now() + HOUR));
+    for _ in 0..3 {
+        assert!(matches!(poll_with(&mut on_boot, &waker), Poll::Ready(Err(error)) if error.is_at_capacity()));
+        assert!(matches!(poll_with(&mut on_wall, &waker), Poll::Ready(Err(error)) if error.is_at_capacity()));
+    }
+    drop(waker);
+    assert_eq!(Arc::strong_count(&held), 1, "a refused sleep keeps nothing");
+    first.reset_at(Instant::now() + ms(5));
+    assert_eq!(first.await, Ok(()));
+    let start = boot::Instant::now();
+    assert_eq!(on_boot.await, Ok(()), "its deadline has passed");
+    assert_eq!(start.elapsed(), Duration::ZERO);
+    on_wall.reset_at(wall::now() + ms(5));
+    assert_eq!((on_wall.await, start.elapsed()), (Ok(()), ms(5)));
+    assert_eq!(timer.metrics().pending(), 0);
 }
 
 /// The examples in the documentation give timers to sleeps, intervals and streams of each clock.

@@ -1,13 +1,13 @@
 //! Which waker is woken, how often, and when it is dropped. Also wakers that panic, block, or call the timer.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::Arc;
 use std::task::Waker;
 use std::thread;
 
 use crate::common::{
-    HOUR, OnDrop, Wakes, both_flavours, current_thread, holding, inside, ms, multi_thread, must_end, on_wake, pass,
-    paused, poll, poll_with, polled, polled_with, watched,
+    HOUR, OnDrop, Wakes, blocking, both_flavours, current_thread, holding, inside, ms, multi_thread, must_end, on_wake,
+    pass, paused, poll, poll_with, polled, polled_with, wait_until, watched,
 };
 use futures::executor::block_on;
 use hairspring::timer::Driver;
@@ -101,18 +101,6 @@ async fn a_panicking_waker_stops_no_other() {
     }
 }
 
-/// A waker that reports when it is woken, then blocks until the last channel end is dropped.
-pub(crate) fn blocking() -> (mpsc::Receiver<()>, Waker, mpsc::Sender<()>) {
-    let (started, starts) = mpsc::channel();
-    let (unblock, blocked) = mpsc::channel();
-    let ends = Mutex::new((started, blocked));
-    let waker = on_wake(move || {
-        let ends = ends.lock().unwrap();
-        let _ = (ends.0.send(()), ends.1.recv());
-    });
-    (starts, waker, unblock)
-}
-
 /// A helper thread wakes it, because nobody drives its runtime, or because it has none.
 #[test]
 fn a_blocking_waker_delays_only_its_own_timer() {
@@ -163,13 +151,9 @@ fn outside_runtimes_a_blocking_waker_delays_only_few_wakers() {
         let mut others: Vec<_> = (0..1_000).map(|_| sleep_until(at)).collect();
         others.retain_mut(|other| poll_with(other, &waker).is_pending());
         starts.recv().unwrap();
-        while woken.count() + 63 < others.len() {
-            thread::yield_now();
-        }
+        wait_until(|| woken.count() + 63 >= others.len());
         drop(end);
-        while woken.count() < others.len() {
-            thread::yield_now();
-        }
+        wait_until(|| woken.count() >= others.len());
     });
 }
 

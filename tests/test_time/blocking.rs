@@ -10,8 +10,8 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 
 use crate::common::{
-    HOUR, ms, multi_thread, must_end, must_end_on, on_both_flavours, on_wake, panic_message, poll_with, spin,
-    threads_are_seen,
+    HOUR, joined, ms, multi_thread, must_end, must_end_on, on_both_flavours, on_wake, panic_message, poll_with, spin,
+    threads_are_seen, wait_until,
 };
 use crate::kinds::{
     BUBBLES, Kind, MICRO, TOKIOS, WORKERS, computes_for, maybe_in_a_task, no_time_passes_during, on_each,
@@ -87,9 +87,7 @@ fn queued_work_holds_time() {
             .collect();
         sleep(MICRO).await;
         assert_eq!(done.load(SeqCst), 1_200);
-        for task in tasks {
-            task.await.unwrap();
-        }
+        joined(tasks).await;
         no_time_passes_during(test_util::spawn_blocking(|| thread::sleep(ms(10)))).await.unwrap();
     });
 }
@@ -324,9 +322,7 @@ fn a_worker_on_another_thread_holds_time_while_it_handles_a_socket() {
         let mut readable = pin!(socket.readable());
         assert!(poll_with(&mut readable, &waker).is_pending());
         socket.send_to(&[0], socket.local_addr().unwrap()).await.unwrap();
-        while handled.load(SeqCst) == 0 {
-            thread::yield_now();
-        }
+        wait_until(|| handled.load(SeqCst) > 0);
         sleep(HOUR).await;
         assert_eq!(handled.load(SeqCst), 2, "time moved while a socket was handled");
     });

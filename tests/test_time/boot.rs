@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use crate::common::{
     HOUR, Wakes, YEAR, in_virtual_time, ms, on_both_flavours, on_wake, paused, poll, poll_with, polled,
+    spend_the_budget,
 };
 use hairspring::test_util::{ManualClock, set_wall, suspend};
 use hairspring::{Duration, Instant, MissedTickBehavior, Timer, boot, sleep, timeout, wall};
@@ -17,9 +18,7 @@ fn a_sleep_has_fired_even_if_its_task_has_spent_its_budget() {
         ($sleep:expr) => {
             let mut sleep = polled($sleep);
             hairspring::advance(ms(2)).await;
-            while tokio::task::coop::has_budget_remaining() {
-                tokio::task::coop::consume_budget().await;
-            }
+            spend_the_budget();
             assert!(poll(&mut sleep).is_pending() && sleep.is_elapsed());
             tokio::task::yield_now().await;
             assert!(poll(&mut sleep).is_ready());

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Instant;
 
-use crate::common::{HOUR, ms, must_end, on_wake, polled_with, rounds, step};
+use crate::common::{HOUR, ms, must_end, on_wake, polled_with, rounds, step, wait_until};
 use crate::kinds::Kind;
 use hairspring::test_util::{self, ManualClock, settle};
 use hairspring::{Duration, Timer};
@@ -34,9 +34,7 @@ fn a_clock_that_runs_obeys_a_waker() {
                 });
                 let sleep = polled_with(timer.sleep(ms(1)), &waker);
                 clock.rate(1_000.0);
-                while after.lock().unwrap().is_none() {
-                    thread::yield_now();
-                }
+                wait_until(|| after.lock().unwrap().is_some());
                 thread::sleep(ms(3));
                 assert_eq!(after.lock().unwrap().take(), Some(clock.now()));
                 assert_eq!(clock.now(), sleep.deadline());
@@ -59,9 +57,7 @@ fn the_time_during_a_hold_does_not_count() {
         });
         let _sleep = polled_with(timer.sleep(ms(1)), &waker);
         clock.rate(1_000.0);
-        while held.lock().unwrap().is_zero() {
-            thread::yield_now();
-        }
+        wait_until(|| !held.lock().unwrap().is_zero());
         thread::sleep(ms(5));
         let moved = clock.now() - start;
         let outside = real.elapsed().saturating_sub(*held.lock().unwrap());

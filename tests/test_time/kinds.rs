@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use crate::common::{current_thread, multi_thread, must_end, paused, step, threads_are_seen};
+use crate::common::{current_thread, joined, multi_thread, must_end, paused, step, threads_are_seen};
 use hairspring::test_util::Bubble;
 use hairspring::{Duration, Instant, sleep, timeout};
 use tokio::runtime::{Builder, Runtime};
@@ -128,9 +128,7 @@ pub(crate) async fn no_time_passes_during<T>(work: impl Future<Output = T>) -> T
     assert!(others.iter().all(|other| !other.is_finished()), "a timer fired during the work");
     sleep(Duration::from_secs(3_600)).await;
     assert_eq!(before.elapsed(), Duration::from_secs(3_600));
-    for other in others {
-        other.await.unwrap();
-    }
+    joined(others).await;
     step();
     done
 }

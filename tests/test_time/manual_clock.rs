@@ -1,18 +1,16 @@
 //! Manual clocks: moved by hand, moving automatically, running at a rate, and at the end of time.
 
 use std::pin::pin;
-use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
 use crate::common::{
-    HOUR, YEAR, current_thread, inside, ms, multi_thread, must_end, must_end_on, on_both_flavours, on_wake,
-    panic_message, paused, poll, poll_with, watched,
+    HOUR, YEAR, blocking, current_thread, inside, joined, ms, multi_thread, must_end, must_end_on, on_both_flavours,
+    on_wake, panic_message, paused, poll, poll_with, until, watched,
 };
 use crate::kinds::{DAY, Kind, NANO, on_each};
 use hairspring::test_util::{ManualClock, settle};
 use hairspring::{Duration, Instant, Timer, advance, boot, pause, resume, sleep, sleep_until, timeout_at, wall};
-use tokio::sync::mpsc::unbounded_channel;
 
 fn timer_on(clock: &ManualClock) -> Timer {
     Timer::builder().clock(clock).build().unwrap()
@@ -74,10 +72,7 @@ fn advances_of_several_threads_add_up() {
                 advance(ms(1)).await;
             }
         };
-        let tasks: Vec<_> = (0..4).map(|_| tokio::spawn(advance())).collect();
-        for task in tasks {
-            task.await.unwrap();
-        }
+        joined((0..4).map(|_| tokio::spawn(advance()))).await;
         assert_eq!(start.elapsed(), ms(1_200));
     };
     multi_thread(2).block_on(in_tasks);
@@ -195,20 +190,15 @@ fn a_clock_does_not_move_by_itself_while_a_thread_fires_timers() {
         let (timer, start, hold) = (timer_on(&clock), clock.now(), clock.hold());
         clock.auto_advance();
         let mut sleeps = [1, 2].map(|seconds| timer.sleep(Duration::from_secs(seconds)));
-        let ((begins, mut begun), (goes_on, go_on)) = (unbounded_channel(), channel());
-        let go_on = Mutex::new(go_on);
-        let blocks = on_wake(move || {
-            begins.send(()).unwrap();
-            go_on.lock().unwrap().recv().unwrap();
-        });
+        let (begun, blocks, goes_on) = blocking();
         assert!(poll_with(&mut sleeps[0], &blocks).is_pending() && poll(&mut sleeps[1]).is_pending());
         let moves = clock.clone();
         let thread = thread::spawn(move || moves.advance(Duration::from_secs(1)));
-        begun.recv().await.unwrap();
+        until(|| begun.try_recv().is_ok()).await;
         drop(hold);
         sleep(ms(50)).await;
         assert_eq!(clock.now() - start, Duration::from_secs(1));
-        goes_on.send(()).unwrap();
+        drop(goes_on);
         let [_, later] = sleeps;
         later.await;
         assert_eq!(clock.now() - start, Duration::from_secs(2));
@@ -238,9 +228,7 @@ fn paused_clocks_reach_the_end_of_time() {
                 assert!(now >= last, "time went back after {step:?}");
                 last = now;
             }
-            for task in tasks {
-                task.await.unwrap();
-            }
+            joined(tasks).await;
             assert!(!never.is_finished(), "that instant never comes");
             never.abort();
         });
@@ -323,8 +311,6 @@ fn each_clock_has_its_own_time_beside_a_paused_one() {
         assert_eq!((clocks[0].pending(), clocks[1].pending()), (0, 1));
         assert_eq!(Instant::now(), paused);
         clocks[1].advance(HOUR);
-        for nap in naps {
-            nap.await.unwrap();
-        }
+        joined(naps).await;
     });
 }

@@ -6,7 +6,7 @@ use std::thread;
 
 use crate::common::{
     HOUR, Random, Wakes, block_a_worker, both_flavours, current_thread, ms, multi_thread, must_end, must_end_on,
-    on_both_flavours, on_wake, panicked, paused, poll, poll_with, polled, watched,
+    on_both_flavours, on_wake, panicked, paused, poll, poll_with, polled, until, wait_until, watched,
 };
 use crate::kinds::{BUBBLES, DAY, EACH, MICRO, TOKIOS, WORKERS, maybe_in_a_task, on_each, on_each_and_in_a_task};
 use crate::threads::inside::holds_time;
@@ -267,9 +267,7 @@ fn a_replaced_timer_ends_after_its_last_sleep() {
         Timer::builder().install().unwrap();
         tokio::spawn(sleep(ms(1))).await.unwrap();
         waits.await.unwrap();
-        while tasks() > before {
-            tokio::task::yield_now().await;
-        }
+        until(|| tasks() <= before).await;
     });
 }
 
@@ -288,9 +286,7 @@ fn a_timer_that_is_due_fires_at_the_pause() {
         Timer::builder().alarm(Alarm::Tokio).install().unwrap();
         let (nap, woken) = soon(sleep(HOUR));
         let _release = block_a_worker(&Handle::current());
-        while Instant::now() < nap.deadline() {
-            thread::yield_now();
-        }
+        wait_until(|| Instant::now() >= nap.deadline());
         pause();
         assert_eq!(woken.count(), 1);
     });
@@ -303,9 +299,7 @@ fn a_timer_that_is_due_fires_at_the_pause() {
         while Instant::now() < nap.deadline() {}
         test_util::pause_with_grace(ms(1));
         let _hold = test_util::hold();
-        while woken.count() == 0 {
-            tokio::task::yield_now().await;
-        }
+        until(|| woken.count() > 0).await;
     });
 }
 

@@ -3,7 +3,7 @@
 use std::future;
 use std::panic::Location;
 
-use crate::common::{HOUR, ms, multi_thread, on_both_flavours, panic_message};
+use crate::common::{HOUR, joined, ms, multi_thread, on_both_flavours, panic_message};
 use crate::kinds::{Kind, on_each};
 use futures::StreamExt;
 use hairspring::test_util::{self, NoTimersLeft, Pending, assert_no_timers_left, pending, settle};
@@ -131,9 +131,7 @@ fn each_timer_has_its_location_while_thousands_fire() {
             });
             begins.await.unwrap();
             advance(HOUR).await;
-            for task in tasks {
-                task.await.unwrap();
-            }
+            joined(tasks).await;
             lists.await.unwrap();
         }
     });

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread;
 
-use crate::common::{HOUR, block_a_worker, both_flavours, ms, multi_thread, must_end, poll, polled, step};
+use crate::common::{HOUR, block_a_worker, both_flavours, joined, ms, multi_thread, must_end, poll, polled, step};
 use crate::kinds::{Kind, on_each, on_each_and_in_a_task};
 use futures::FutureExt as _;
 use futures::future::LocalBoxFuture;
@@ -61,9 +61,7 @@ fn several_tasks_may_settle_or_stop_waiting() {
         }
         let tasks: Vec<_> = (0..5).map(|_| tokio::spawn(settle())).collect();
         settle().await;
-        for task in tasks {
-            task.await.unwrap();
-        }
+        joined(tasks).await;
     });
     on_each(&PAUSED, || async {
         assert!(futures::poll!(Box::pin(settle())).is_pending());

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread::{self};
 
 use crate::common::{
-    HOUR, HUNG, bare, current_thread, ms, multi_thread, must_end, on_wake, poll_with, rounds, step, threads_are_seen,
+    HOUR, HUNG, bare, blocking, current_thread, ms, multi_thread, must_end, poll_with, rounds, step, threads_are_seen,
 };
 use crate::kinds::{MICRO, computes_for};
 use hairspring::test_util::settle;
@@ -283,13 +283,7 @@ pub(crate) mod inside {
 fn a_clock_waits_for_tasks_that_a_thread_is_about_to_wake() {
     must_end(|| {
         for runtime in [multi_thread(1), current_thread()] {
-            let (called, is_called) = mpsc::channel();
-            let (release, released) = mpsc::channel::<()>();
-            let (released, is_released) = (Mutex::new(released), Arc::new(AtomicBool::new(false)));
-            let waker = on_wake(move || {
-                let _ = called.send(());
-                let _ = released.lock().unwrap().recv();
-            });
+            let ((is_called, waker, release), is_released) = (blocking(), Arc::<AtomicBool>::default());
             // A blocked worker cannot drive the timer.
             let task = async move {
                 let mut near = sleep(ms(1));
