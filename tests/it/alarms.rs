@@ -8,9 +8,9 @@ use crate::common::{
     HOUR, bare, both_flavours, current_thread, joined, ms, multi_thread, must_end_on, on_both_flavours, poll, polled,
     until, word_from_another_thread,
 };
-use futures::executor::block_on;
 use hairspring::timer::Alarm;
 use hairspring::{Duration, Instant, Timer, sleep};
+use tokio::runtime::Runtime;
 
 /// Every alarm that this system supports.
 pub(crate) fn alarms() -> Vec<Alarm> {
@@ -21,39 +21,15 @@ pub(crate) fn alarms() -> Vec<Alarm> {
     alarms
 }
 
-/// Runs a test on each alarm, on a runtime of each flavour.
-fn each<F: Future<Output = ()>>(test: impl Fn(Timer) -> F + Send + Clone + 'static) {
-    for alarm in alarms() {
-        for runtime in both_flavours() {
-            println!("{alarm:?}");
-            let test = test.clone();
-            must_end_on(runtime, async move || test(Timer::builder().alarm(alarm).build().unwrap()).await);
-        }
-    }
-}
-
-#[test]
-fn a_later_timer_does_not_delay_an_earlier_one() {
-    each(|timer| async move {
-        let late = tokio::spawn(timer.sleep(HOUR));
-        tokio::task::yield_now().await;
-        for _ in 0..10 {
-            timer.sleep(ms(1)).await;
-        }
-        let mut reset = polled(timer.sleep(HOUR));
-        reset.reset_at(Instant::now() + ms(2));
-        reset.await;
-        let elsewhere = thread::spawn(move || block_on(timer.sleep(ms(3))));
-        until(|| elsewhere.is_finished()).await;
-        elsewhere.join().unwrap();
-        late.abort();
-    });
+/// Each alarm with a runtime of each flavour.
+pub(crate) fn alarms_and_runtimes() -> impl Iterator<Item = (Alarm, Runtime)> {
+    alarms().into_iter().flat_map(|alarm| both_flavours().map(|runtime| (alarm, runtime)))
 }
 
 /// The driver coalesces dense timers and misses none.
 #[test]
 fn dense_timers_share_turns() {
-    each(|timer| async move {
+    async fn share_turns(timer: Timer) {
         let is_coalesced = async || {
             let before = timer.metrics();
             let tasks = (0..400_u64).map(|n| {
@@ -75,7 +51,11 @@ fn dense_timers_share_turns() {
             }
         }
         panic!("hardly any timers shared a turn: {:?}", timer.metrics());
-    });
+    }
+    for (alarm, runtime) in alarms_and_runtimes() {
+        println!("{alarm:?}");
+        must_end_on(runtime, async move || share_turns(Timer::builder().alarm(alarm).build().unwrap()).await);
+    }
 }
 
 #[test]

@@ -79,28 +79,18 @@ fn a_late_interval_catches_up_without_its_driver() {
 mod by_hand {
     use std::future::Future;
     use std::pin::Pin;
-    use std::task::{Context, Poll, Waker};
+    use std::task::Poll;
 
     use futures::StreamExt;
     use hairspring::test_util::ManualClock;
-    use hairspring::{DeadlineMap, DelayQueue, StreamExt as _, boot, wall};
+    use hairspring::{StreamExt as _, boot, wall};
 
     use super::*;
-    use crate::common::{Wakes, in_virtual_time};
+    use crate::common::in_virtual_time;
 
     const NANO: Duration = Duration::from_nanos(1);
     const RESOLUTIONS: [Duration; 4] =
         [Duration::from_millis(1), MICRO, Duration::from_micros(700), Duration::from_secs(1)];
-
-    /// A timer with a resolution, whose clock is at a multiple of it.
-    fn timer_at_a_multiple(resolution: Duration) -> (ManualClock, Timer) {
-        let clock = ManualClock::new();
-        let timer = Timer::builder().clock(&clock).resolution(resolution).build().unwrap();
-        let mut nap = polled(timer.sleep(NANO));
-        clock.advance_to_next().unwrap();
-        assert!(poll(&mut nap).is_ready());
-        (clock, timer)
-    }
 
     /// `later`, rounded up to a multiple of `length` after `origin`.
     fn round_up(origin: Instant, later: Instant, length: Duration) -> Instant {
@@ -108,69 +98,14 @@ mod by_hand {
         origin + length * u32::try_from(lengths).unwrap()
     }
 
-    /// Nothing spins: each wake-up is for an entry that is due.
-    #[test]
-    fn queues_and_maps_are_woken_at_multiples() {
-        let lengths = [Duration::ZERO, NANO, MICRO, ms(1), ms(1) + NANO, ms(7)];
-        for resolution in RESOLUTIONS {
-            let (clock, timer) = timer_at_a_multiple(resolution);
-            let origin = clock.now();
-            clock.advance(NANO);
-            let (woken, waker) = Wakes::new();
-            let cx = &mut Context::from_waker(&waker);
-            let mut queue = DelayQueue::with_timer(&timer);
-            let (map, mut expirations) = DeadlineMap::with_timer(&timer);
-            for (n, length) in lengths.into_iter().enumerate() {
-                queue.insert(n, length);
-                map.insert(n, (), length);
-            }
-            let deadlines = lengths.map(|length| clock.now() + length);
-            let (mut from_queue, mut from_map, mut limit) = (0, 0, 0);
-            loop {
-                while let Poll::Ready(Some(expired)) = queue.poll_expired(cx) {
-                    assert!(clock.now() >= deadlines[expired.into_inner()]);
-                    from_queue += 1;
-                }
-                while let Poll::Ready(Some((n, ()))) = expirations.poll_next_unpin(cx) {
-                    assert!(clock.now() >= deadlines[n]);
-                    from_map += 1;
-                }
-                if (from_queue, from_map) == (lengths.len(), lengths.len()) {
-                    break;
-                }
-                let now = clock.advance_to_next().unwrap();
-                assert_eq!(now, round_up(origin, now, resolution));
-                limit += 2;
-                assert!(woken.count() <= limit, "more than one wake-up each");
-            }
-        }
-    }
-
-    #[test]
-    fn queues_and_maps_are_ready_after_a_deadline_before_its_multiple() {
-        for resolution in RESOLUTIONS {
-            let (clock, timer) = timer_at_a_multiple(resolution);
-            let cx = &mut Context::from_waker(Waker::noop());
-            let mut queue = DelayQueue::with_timer(&timer);
-            let (map, mut expirations) = DeadlineMap::with_timer(&timer);
-            for has_waited in [false, true] {
-                queue.insert((), NANO);
-                map.insert((), (), NANO);
-                if has_waited {
-                    assert!(queue.poll_expired(cx).is_pending() && expirations.poll_next_unpin(cx).is_pending());
-                }
-                clock.advance(2 * NANO);
-                assert!(queue.poll_expired(cx).is_ready(), "a queue, {resolution:?}, {has_waited}");
-                assert!(expirations.poll_next_unpin(cx).is_ready(), "a map, {resolution:?}, {has_waited}");
-            }
-        }
-    }
-
     /// A bug that this crate had: it waited for a multiple after it had come.
     #[test]
     fn an_item_after_the_end_of_its_period_does_not_wait() {
         for (period, pause) in [(ms(10), ms(60_300)), (Duration::ZERO, ms(10))] {
-            let (clock, timer) = timer_at_a_multiple(ms(1_000));
+            let clock = ManualClock::new();
+            let timer = Timer::builder().clock(&clock).resolution(ms(1_000)).build().unwrap();
+            let _nap = polled(timer.sleep(NANO));
+            clock.advance_to_next().expect("it goes to a multiple");
             let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel();
             let items = futures::stream::poll_fn(|cx| receiver.poll_recv(cx));
             let mut items = items.throttle_latest(period).with_timer(&timer);

@@ -9,10 +9,10 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::task::Poll;
 use std::thread;
 
-use crate::alarms::alarms;
+use crate::alarms::alarms_and_runtimes;
 use crate::common::{
     HOUR, HUNG, Random, Wakes, both_flavours, current_thread, inside, ms, multi_thread, must_end, must_end_on,
-    on_both_flavours, on_wake, poll_with, rounds, watched,
+    on_both_flavours, on_wake, poll_with, polled, rounds, watched,
 };
 use futures::StreamExt;
 use futures::future::join_all;
@@ -27,16 +27,21 @@ fn short_sleeps_do_not_wait_for_a_long_one() {
         let mut random = Random::new(seed);
         for _ in 0..100 {
             let length = random.pick(&[ms(1), ms(1) / 20]);
-            let start = std::time::Instant::now();
-            sleep(random.duration(length)).await;
+            let (start, mut nap) = (std::time::Instant::now(), sleep(random.duration(length)));
+            if random.one_in(4) {
+                let sooner = std::mem::replace(&mut nap, polled(sleep(HOUR))).deadline();
+                nap.reset_at(sooner);
+            }
+            nap.await;
             assert!(start.elapsed() < HUNG / 2, "a lost wake-up");
             for _ in 0..random.below(4) {
                 tokio::task::yield_now().await;
             }
         }
     }
-    for runtime in both_flavours() {
+    for (alarm, runtime) in alarms_and_runtimes().chain(both_flavours().map(|runtime| (Alarm::Auto, runtime))) {
         must_end(move || {
+            inside(&runtime, || Timer::builder().alarm(alarm).install().unwrap());
             runtime.spawn(sleep(10 * HUNG));
             // Sleep in tasks, and on threads that are not workers.
             let tasks: Vec<_> = (0..4).map(|seed| runtime.spawn(naps(seed))).collect();
@@ -175,7 +180,7 @@ fn a_blocked_worker_does_not_delay_the_others() {
 
 #[test]
 fn wakers_are_woken_while_every_worker_is_blocked() {
-    for (alarm, runtime) in alarms().into_iter().flat_map(|alarm| both_flavours().map(|runtime| (alarm, runtime))) {
+    for (alarm, runtime) in alarms_and_runtimes() {
         if alarm == Alarm::Tokio {
             continue; // No helper thread turns for this alarm.
         }

@@ -29,6 +29,8 @@ enum Step {
         /// How long the task works after each tick.
         works: u32,
         behavior: u64,
+        /// How the interval is reset before one more tick, if at all.
+        reset: u64,
     },
     /// Waits for the first of three sleeps, and drops the others.
     Select([u32; 3]),
@@ -60,8 +62,8 @@ fn step(random: &mut Random) -> Step {
         2 => Step::Timeout(a, b),
         3 => Step::TimeoutUntil(a, b),
         4 => {
-            let (ticks, behavior) = (random.pick(&[1, 2, 5]), random.below(3));
-            Step::Interval { period: a.max(1), ticks, works: b, behavior }
+            let (ticks, behavior, reset) = (random.pick(&[1, 2, 5]), random.below(3), random.below(5));
+            Step::Interval { period: a.max(1), ticks, works: b, behavior, reset }
         }
         5 => Step::Select([a, b, c]),
         6 => Step::Reset(a, vec![b, c]),
@@ -138,7 +140,7 @@ macro_rules! runs_with {
                             let done = timeout_at(until(limit), sleep(long(time))).await;
                             self.note(What::WasReady(done.is_ok()));
                         }
-                        Step::Interval { period, ticks, works, behavior } => {
+                        Step::Interval { period, ticks, works, behavior, reset } => {
                             use MissedTickBehavior::{Burst, Delay, Skip};
                             let mut interval = interval(long(period));
                             interval.set_missed_tick_behavior(match behavior {
@@ -151,6 +153,15 @@ macro_rules! runs_with {
                                 self.note(What::Tick(planned - start));
                                 sleep(long(works)).await;
                             }
+                            match reset {
+                                0 => interval.reset(),
+                                1 => interval.reset_immediately(),
+                                2 => interval.reset_after(long(works)),
+                                3 => interval.reset_at(until(works)),
+                                _ => {}
+                            }
+                            let planned = interval.tick().await;
+                            self.note(What::Tick(planned - start));
                         }
                         Step::Select([a, b, c]) => {
                             let first = tokio::select! {

@@ -273,13 +273,6 @@ fn a_given_timer_keeps_the_deadline_and_its_own_clock() {
     assert!(poll(&mut limited).is_ready());
     clock.advance(2 * HOUR);
     assert!(poll(&mut slept).is_ready());
-}
-
-#[test]
-fn aligned_ticks_on_a_given_timer_follow_its_clock() {
-    let clock = ManualClock::new();
-    let (timer, _driver) = Timer::builder().clock(&clock).build_with_driver().unwrap();
-    clock.advance(5 * HOUR);
     let mut hours = wall::interval_aligned(HOUR).with_timer(&timer);
     assert!(poll(&mut pin!(hours.tick())).is_pending(), "no hour has passed since");
     clock.advance(HOUR);

@@ -40,19 +40,47 @@ pub(crate) fn far_start(random: &mut Random, spans: u64) -> u64 {
     start - random.up_to_bits(40)
 }
 
-/// A timer on a clock that starts at a random tick, with that tick.
-pub(crate) fn far_timer(random: &mut Random) -> (u64, ManualClock, Timer) {
-    let start = far_start(random, 4);
-    let (clock, _) = clock_at(start);
-    let timer = Timer::builder().clock(&clock).build().expect("good settings");
-    (start, clock, timer)
+/// A clock that starts at a random tick, and a timer on it, which may have a resolution.
+pub(crate) struct Far {
+    pub(crate) clock: ManualClock,
+    pub(crate) timer: Timer,
+    pub(crate) start: u64,
+    origin: Instant,
+    /// In nanoseconds, and 1 if there is none.
+    pub(crate) resolution: u64,
+}
+
+impl Far {
+    pub(crate) fn new(random: &mut Random) -> Far {
+        let (start, resolution) = (far_start(random, 4), random.pick(&[1, 1, 1, 1_000, 700_000, 1_000_000_000]));
+        let (clock, origin) = clock_at(start);
+        let builder = Timer::builder().clock(&clock);
+        let limited = || builder.clone().resolution(Duration::from_nanos(resolution));
+        let timer = if resolution > 1 { limited() } else { builder.clone() }.build().expect("good settings");
+        Far { clock, timer, start, origin, resolution }
+    }
+
+    /// When a task that waits for this instant is woken.
+    pub(crate) fn wakes_at(&self, instant: Instant) -> Instant {
+        let nanos = u64::try_from((instant - self.origin).as_nanos()).expect("there are 584 years");
+        self.origin + Duration::from_nanos(nanos.next_multiple_of(self.resolution))
+    }
 }
 
 /// Whether a clock has stopped for the first of some entries, and not for one that is gone or postponed. If there are
 /// many, it may stop earlier, because the wheel knows only the slot of the first. If the poller is awake, it may stop
-/// later or not at all.
-pub(crate) fn in_time(reached: Option<Instant>, first: Option<Instant>, entries: usize, asleep: bool) -> bool {
+/// later or not at all, or for an entry that came out when it was due, before the multiple of the resolution.
+pub(crate) fn in_time(
+    far: &Far,
+    before: Instant,
+    reached: Option<Instant>,
+    first: Option<Instant>,
+    entries: usize,
+    asleep: bool,
+) -> bool {
+    let is_multiple = reached.is_none_or(|reached| reached == before || reached == far.wakes_at(reached));
     let early = entries > 16 && reached.is_some() && reached < first;
     let late = !asleep && reached.is_none_or(|reached| first.is_some_and(|first| first < reached));
-    reached == first || early || late
+    let came_out = !asleep && far.resolution > 1 && reached.is_some_and(|reached| reached == far.wakes_at(before));
+    is_multiple && (reached == first || early || late || came_out)
 }

@@ -12,7 +12,7 @@ use futures::Stream;
 use hairspring::test_util::ManualClock;
 use hairspring::{DeadlineMap, Duration, Expirations, Instant};
 
-use super::clock::{far_timer, in_time};
+use super::clock::{Far, in_time};
 use super::run::{Round, Target};
 use crate::common::{Random, Wakes};
 
@@ -55,6 +55,7 @@ struct Life {
 }
 
 pub(crate) struct Pair {
+    far: Far,
     clock: ManualClock,
     handles: Vec<DeadlineMap<usize, u64>>,
     expirations: Option<Expirations<usize, u64>>,
@@ -82,14 +83,15 @@ impl Target for Pair {
     type Op = Op;
 
     fn new(random: &mut Random) -> Round<Pair> {
-        let (start, clock, timer) = far_timer(random);
+        let far = Far::new(random);
+        let (tick, resolution) = (far.start, far.resolution);
         let shards = random.pick(&[1, 1, 2, 8, 64]);
         let keys = random.pick(&[1, 3, 20, 40, 300]);
         let reach = random.pick(&[3, 8, 14, 32, 45, 55]);
         let max_lifetime = random.one_in(2).then(|| Duration::from_nanos(random.up_to_bits(reach + 1).max(1)));
         let loses = random.one_in(4);
         let capacity = (!loses && random.one_in(3)).then(|| 1 + random.index(keys));
-        let mut builder = DeadlineMap::builder().shards(shards).timer(&timer);
+        let mut builder = DeadlineMap::builder().shards(shards).timer(&far.timer);
         if let Some(lifetime) = max_lifetime {
             builder = builder.max_lifetime(lifetime);
         }
@@ -98,7 +100,8 @@ impl Target for Pair {
         }
         let (map, expirations) = builder.build().expect("good settings");
         let target = Pair {
-            clock,
+            clock: far.clock.clone(),
+            far,
             handles: vec![map],
             expirations: Some(expirations),
             model: BTreeMap::new(),
@@ -115,8 +118,8 @@ impl Target for Pair {
             grows: random.one_in(2),
         };
         let set_up = format!(
-            "{keys} keys, {shards} shards, capacity {capacity:?}, lives of {max_lifetime:?}, tick {start}, distances \
-             of {reach} bits"
+            "{keys} keys, {shards} shards, capacity {capacity:?}, lives of {max_lifetime:?}, tick {tick}, a \
+             resolution of {resolution}, distances of {reach} bits"
         );
         Round { target, length: random.pick(&[100, 1_000, 4_000]), set_up }
     }
@@ -214,7 +217,8 @@ impl Target for Pair {
             while self.poll() {}
             if let Some(first) = self.first() {
                 let reached = self.clock.advance_to_next();
-                assert!(reached.is_some_and(|reached| reached <= first), "the consumer waits for the earliest entry");
+                let in_time = reached.is_some_and(|reached| reached <= self.far.wakes_at(first));
+                assert!(in_time, "the consumer waits for the earliest entry");
             }
         }
         assert!(!self.poll(), "the stream has ended");
@@ -356,12 +360,17 @@ impl Pair {
     fn advance_to_next(&mut self) {
         let asleep = self.waits.is_some_and(|wakes| self.poller.0.count() == wakes);
         let now = self.clock.now();
-        let first = if self.is_due() { Some(now) } else { self.first() };
+        // Nobody can tell when those were due.
+        if self.far.resolution > 1 && !self.displaced.is_empty() {
+            return;
+        }
+        let wakes_at = |first| self.far.wakes_at(first).max(now);
+        let first = if self.displaced.is_empty() { self.first().map(wakes_at) } else { Some(now) };
         if first.is_some_and(|first| first > now + Duration::from_nanos(1 << self.reach)) {
             return;
         }
         let reached = self.clock.advance_to_next();
-        let in_time = in_time(reached, first, self.model.len(), asleep);
+        let in_time = in_time(&self.far, now, reached, first, self.model.len(), asleep);
         assert!(in_time, "at {reached:?} instead of {first:?}");
     }
 
@@ -371,7 +380,9 @@ impl Pair {
             assert_eq!((map.len(), map.is_empty(), metrics.pending()), (len, len == 0, len as u64), "the length");
             assert_eq!([metrics.inserted(), metrics.expired(), metrics.refused()], self.counts, "the counts");
         }
-        let would_answer = self.is_due() || self.has_ended();
+        let is_over = |first| self.far.wakes_at(first) <= self.clock.now();
+        let is_due = if self.far.resolution > 1 { self.first().is_some_and(is_over) } else { self.is_due() };
+        let would_answer = is_due || self.has_ended();
         if let Some(wakes) = self.waits.filter(|_| would_answer) {
             assert!(self.poller.0.count() > wakes, "the answer changed, and the consumer was not woken");
         }
