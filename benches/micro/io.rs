@@ -1,8 +1,8 @@
 //! A connection with limits beside tokio-io-timeout's and beside one without limits.
 //!
-//! A byte goes to a task at the other end and back: `echo_tcp` over loopback, `echo_memory` through a pair of buffers,
-//! which leaves only the tasks and the limits. Each contender has a read and a write timeout; `all_limits` also has an
-//! idle timeout and a deadline. The runtime is a current-thread one.
+//! A byte goes to a task at the other end and back through a pair of buffers, which leaves only the tasks and the limits:
+//! `rivals service` measures TCP. Each contender has a read and a write timeout; `all_limits` also has an idle timeout and
+//! a deadline. The runtime is a current-thread one.
 //!
 //! Run `cargo bench -p micro --bench io` in `benches`. The ratio says how many times as long the bare connection takes:
 //! 0.91 is 10 % more.
@@ -13,7 +13,6 @@ use std::time::{Duration, Instant};
 use hairspring::io::TimeoutStream;
 use micro::compare;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, duplex};
-use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Builder;
 
 const LIMIT: Duration = Duration::from_secs(30);
@@ -31,14 +30,6 @@ fn theirs<S: AsyncRead + AsyncWrite>(stream: S) -> Pin<Box<tokio_io_timeout::Tim
     stream.as_mut().set_read_timeout_pinned(Some(LIMIT));
     stream.as_mut().set_write_timeout_pinned(Some(LIMIT));
     stream
-}
-
-async fn tcp() -> (TcpStream, TcpStream) {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
-    let (server, _) = listener.accept().await.unwrap();
-    client.set_nodelay(true).and(server.set_nodelay(true)).unwrap();
-    (client, server)
 }
 
 /// Sends a byte and waits until it comes back, `iters` times. Returns how long that took.
@@ -63,15 +54,13 @@ where
 fn main() {
     let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
     // Each contender has a stream of a different type.
-    macro_rules! row {
-        ($row:literal, $connect:expr, $($name:literal => $wrap:expr),*) => {
-            compare($row, 1, &mut [$(($name, &mut |iters| runtime.block_on(async {
-                let (stream, peer) = $connect.await;
+    macro_rules! compare {
+        ($($name:literal => $wrap:expr),*) => {
+            compare("echo", 1, &mut [$(($name, &mut |iters| runtime.block_on(async {
+                let (stream, peer) = duplex(64);
                 echo($wrap(stream), peer, iters).await
             }))),*]);
         };
     }
-    row!("echo_tcp", tcp(), "hairspring" => ours, "all_limits" => all_limits, "tokio-io-timeout" => theirs, "bare" => |s| s);
-    row!("echo_memory", std::future::ready(duplex(64)),
-        "hairspring" => ours, "all_limits" => all_limits, "tokio-io-timeout" => theirs, "bare" => |s| s);
+    compare!("hairspring" => ours, "all_limits" => all_limits, "tokio-io-timeout" => theirs, "bare" => |s| s);
 }

@@ -2,8 +2,7 @@
 //!
 //! - `timeout_ready`: creates a `timeout` around a ready future and polls it;
 //! - `repoll`: polls a waiting sleep, as `select!` in a loop does;
-//! - `reset_later`: moves a waiting sleep to a later deadline;
-//! - `create`: creates a sleep and drops it without polling.
+//! - `reset_later`: moves a waiting sleep to a later deadline.
 //!
 //! Each runs in a loop within one poll of a task, in one task or in two at the same time, on a runtime with two workers.
 //! With two tasks, the figure is the time per operation of one task.
@@ -57,11 +56,6 @@ macro_rules! operations {
                 }
             }
 
-            pub fn create() -> impl Operation {
-                |_, i| {
-                    black_box(&$($time)::+::sleep(varied(i)));
-                }
-            }
         }
     };
 }
@@ -74,7 +68,6 @@ fn main() {
         bench("timeout_ready", tasks, ours::timeout_ready, theirs::timeout_ready);
         bench("repoll", tasks, ours::repoll, theirs::repoll);
         bench("reset_later", tasks, ours::reset_later, theirs::reset_later);
-        bench("create", tasks, ours::create, theirs::create);
     }
 }
 
