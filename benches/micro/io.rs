@@ -1,8 +1,8 @@
 //! A connection with limits beside tokio-io-timeout's and beside one without limits.
 //!
-//! A byte goes to a task at the other end and back through a pair of buffers, which leaves only the tasks and the limits:
-//! `rivals service` measures TCP. Each contender has a read and a write timeout; `all_limits` also has an idle timeout and
-//! a deadline. The runtime is a current-thread one.
+//! A byte goes to a task at the other end and back through a pair of buffers, which leaves only the tasks and the
+//! limits: `rivals service` measures TCP. Each contender has a read and a write timeout; `all_limits` also has an idle
+//! timeout and a deadline. The runtime is a current-thread one.
 //!
 //! Run `cargo bench -p micro --bench io` in `benches`. The ratio says how many times as long the bare connection takes:
 //! 0.91 is 10 % more.

@@ -15,8 +15,8 @@ async fn ready_until_spent(mut is_ready: impl FnMut(&mut Context<'_>) -> bool) -
     poll_fn(|cx| Poll::Ready((0..10_000).take_while(|_| is_ready(cx)).count())).await
 }
 
-/// caffeine 3cf6d2937, agrona 8d05ce12: a mass expiry stalled everything else. If refusals spend budget, too, a task that
-/// retries lets others run and free room.
+/// caffeine 3cf6d2937, agrona 8d05ce12: a mass expiry stalled everything else. If refusals spend budget, too, a task
+/// that retries lets others run and free room.
 #[tokio::test]
 async fn each_ready_poll_spends_a_unit() {
     let task = tokio::spawn(async {

@@ -1,9 +1,11 @@
-//! Manual clocks that start at a chosen tick.
+//! Manual clocks, some of which start at a chosen tick, and polls within a task.
 
 use hairspring::test_util::ManualClock;
 use hairspring::{Duration, Instant, Timer};
+use tokio::runtime::Runtime;
+use tokio::task::yield_now;
 
-use crate::common::{Random, YEAR};
+use crate::common::{Random, YEAR, panicked_with, spend_the_budget};
 
 /// The last tick that a clock shows. Timers that are due later wait forever.
 pub(crate) const LAST: u64 = u64::MAX - 1;
@@ -26,6 +28,19 @@ pub(crate) fn two_clocks() -> ([ManualClock; 2], [Timer; 2]) {
     clocks[0].advance(clocks[1].now() - clocks[0].now());
     let timers = clocks.each_ref().map(|clock| Timer::builder().clock(clock).shards(1).build().expect("good settings"));
     (clocks, timers)
+}
+
+/// What a poll within a task returns, unless it panics. The task's budget may be spent before.
+pub(crate) fn polled_in_task<T>(runtime: &Runtime, is_spent: bool, poll: impl FnOnce() -> T) -> Option<T> {
+    runtime.block_on(async {
+        if is_spent {
+            spend_the_budget();
+        }
+        let polled = panicked_with(poll).ok();
+        // A task without budget is woken later.
+        yield_now().await;
+        polled
+    })
 }
 
 /// A random tick, usually shortly before a multiple of a power of 64. It is later than the present, which is 50 years

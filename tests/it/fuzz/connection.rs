@@ -11,11 +11,10 @@ use hairspring::test_util::ManualClock;
 use hairspring::{Duration, Instant, Timer};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::runtime::{Builder, Runtime};
-use tokio::task::yield_now;
 
-use super::clock::two_clocks;
+use super::clock::{polled_in_task, two_clocks};
 use super::run::{Round, Target};
-use crate::common::{Random, Wakes, panicked_with, spend_the_budget};
+use crate::common::{Random, Wakes, spend_the_budget};
 
 /// Durations and instants are in milliseconds.
 #[derive(Debug, Clone, Copy)]
@@ -220,21 +219,13 @@ impl Pair {
         let before = woken.count();
         let stream = self.stream.as_mut().expect("it is not dropped");
         stream.get_mut().0 = answer;
-        let polled = self.runtime.block_on(async {
-            if is_spent {
-                spend_the_budget();
-            }
-            let (cx, stream) = (&mut Context::from_waker(task), Pin::new(stream));
-            let polled = panicked_with(|| match kind {
-                Kind::Read => stream.poll_read(cx, &mut ReadBuf::new(&mut [0])),
-                Kind::Write => stream.poll_write(cx, &[1]).map_ok(drop),
-                Kind::WriteVectored => stream.poll_write_vectored(cx, &[IoSlice::new(&[1])]).map_ok(drop),
-                Kind::Flush => stream.poll_flush(cx),
-                Kind::Shutdown => stream.poll_shutdown(cx),
-            });
-            // A task without budget is woken later.
-            yield_now().await;
-            polled.ok()
+        let (cx, stream) = (&mut Context::from_waker(task), Pin::new(stream));
+        let polled = polled_in_task(&self.runtime, is_spent, || match kind {
+            Kind::Read => stream.poll_read(cx, &mut ReadBuf::new(&mut [0])),
+            Kind::Write => stream.poll_write(cx, &[1]).map_ok(drop),
+            Kind::WriteVectored => stream.poll_write_vectored(cx, &[IoSlice::new(&[1])]).map_ok(drop),
+            Kind::Flush => stream.poll_flush(cx),
+            Kind::Shutdown => stream.poll_shutdown(cx),
         });
         let limit_of = |error: io::Error| {
             assert_eq!(error.kind(), io::ErrorKind::TimedOut);

@@ -1,5 +1,5 @@
-//! The streams of `StreamExt` on manual clocks against a model: what each poll takes and yields, when it wakes its task,
-//! and whether a timer is left.
+//! The streams of `StreamExt` on manual clocks against a model: what each poll takes and yields, when it wakes its
+//! task, and whether a timer is left.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -12,11 +12,10 @@ use futures::{Stream, StreamExt as _};
 use hairspring::test_util::ManualClock;
 use hairspring::{Duration, Instant, StreamExt, Timer, stream};
 use tokio::runtime::{Builder, Runtime};
-use tokio::task::yield_now;
 
-use super::clock::two_clocks;
+use super::clock::{polled_in_task, two_clocks};
 use super::run::{Round, Target};
-use crate::common::{Random, Wakes, panicked_with, spend_the_budget};
+use crate::common::{Random, Wakes, spend_the_budget};
 
 /// How many items a stream takes at once.
 const AT_ONCE: usize = 128;
@@ -338,16 +337,7 @@ impl Pair {
         self.inner.borrow_mut().spends = spends;
         self.inner.borrow_mut().waker = None;
         let limited = self.limited.as_mut().expect("it is not dropped");
-        let polled = self.runtime.block_on(async {
-            if is_spent {
-                spend_the_budget();
-            }
-            let cx = &mut Context::from_waker(waker);
-            let polled = panicked_with(|| limited.poll(cx)).ok();
-            // A task without budget is woken later.
-            yield_now().await;
-            polled
-        });
+        let polled = polled_in_task(&self.runtime, is_spent, || limited.poll(&mut Context::from_waker(waker)));
         assert_eq!(polled, expected);
         assert_eq!(self.inner.borrow().answers.len(), answers.len(), "what was taken");
         if polled.is_none() {
