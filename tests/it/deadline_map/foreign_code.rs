@@ -303,8 +303,10 @@ fn a_closure_may_use_another_map() {
     });
 }
 
+type Code = Box<dyn FnMut()>;
+
 thread_local! {
-    static AT_THE_END: RefCell<Option<OnDrop<Box<dyn FnMut()>>>> = const { RefCell::new(None) };
+    static AT_THE_END: RefCell<Option<OnDrop<Code>>> = const { RefCell::new(None) };
 }
 
 /// A bug that this crate had: it panicked, because a thread-local of the map had been dropped before.
@@ -317,7 +319,7 @@ fn a_closure_may_use_another_map_while_its_thread_ends() {
         // The destructor of this thread-local comes after that of the map's, which is used later.
         AT_THE_END.with(|_| ());
         assert_eq!(nested(), Some(Some(2)));
-        let at_the_end = move || sender.send(panicked_with(|| nested()).ok()).unwrap();
+        let at_the_end = move || sender.send(panicked_with(&nested).ok()).unwrap();
         AT_THE_END.set(Some(OnDrop(Box::new(at_the_end))));
     });
     thread.join().unwrap();
