@@ -11,7 +11,6 @@
 //    and takes at most 256 locks before other tasks run; for a clock that a test has moved, as many as are due.
 
 use std::collections::BTreeMap;
-use std::hash::{Hash, Hasher};
 use std::io;
 use std::sync::Arc;
 
@@ -251,14 +250,14 @@ impl TimerLease {
         self.memory.capacity.most()
     }
 
-    pub(crate) fn turn_count(self) -> u64 {
-        self.memory.turn_count.load(Acquire)
-    }
-
     pub(crate) fn snapshot(self) -> Snapshot {
         let mut sum = Snapshot::default();
         (sum.refused, sum.capacity) = (self.memory.capacity.refused(), self.capacity());
         self.all().iter().for_each(|shard| shard.add_to(&mut sum));
+        sum.turns = self.memory.turn_count.load(Acquire);
+        let next = if self.serves() { self.earliest() } else { Tick::MAX };
+        // A shard that is empty may still publish the deadline of its last entry.
+        sum.next_deadline = (next < Tick::MAX && sum.pending > 0).then_some(next);
         sum
     }
 
@@ -365,14 +364,6 @@ impl TimerLease {
 impl PartialEq for TimerLease {
     fn eq(&self, other: &Self) -> bool {
         std::ptr::eq(self.memory, other.memory) && self.epoch == other.epoch
-    }
-}
-
-impl Eq for TimerLease {}
-
-impl Hash for TimerLease {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        std::ptr::hash(self.memory, state);
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use crate::wheel::Ticks;
+use crate::wheel::{Tick, Ticks};
 
 /// Each power of two is divided into 2^`FINE` buckets.
 const FINE: u32 = 4;
@@ -177,8 +177,10 @@ pub(crate) struct Snapshot {
     pub(crate) pending: u64,
     pub(crate) refused: u64,
     pub(crate) capacity: Option<usize>,
+    pub(crate) turns: u64,
     pub(crate) cascaded: u64,
     pub(crate) lateness: Lateness,
+    pub(crate) next_deadline: Option<Tick>,
 }
 
 #[cfg(test)]

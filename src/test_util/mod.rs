@@ -34,8 +34,9 @@
 //! *idle*: the clock jumps to the next deadline, fires the timers that are due there, and waits until the runtime is
 //! idle again. Deadlines are therefore met exactly and in order, with any number of workers. Timers due in the same
 //! nanosecond are woken together, in the order of registration; on several workers their tasks then run in parallel.
-//! Cancelled and postponed timers do not move the clock. If a connection, a stream adapter or a queue postponed or ended
-//! its wait before the first pause or [`ManualClock`] of the process, the clock may still stop at the old deadline.
+//! Cancelled and postponed timers do not move the clock. If a connection, a stream adapter, a queue or an entry of a map
+//! postponed or ended its wait before the first pause or [`ManualClock`] of the process, the clock may still stop at the
+//! old deadline.
 //!
 //! | | current-thread runtime | multi-thread runtime |
 //! |---|---|---|

@@ -213,7 +213,7 @@ impl Timer {
 
 impl PartialEq for Timer {
     fn eq(&self, other: &Timer) -> bool {
-        self.lease == other.lease
+        Arc::ptr_eq(&self.owner, &other.owner)
     }
 }
 
@@ -221,7 +221,7 @@ impl Eq for Timer {}
 
 impl Hash for Timer {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.lease.hash(state);
+        Arc::as_ptr(&self.owner).hash(state);
     }
 }
 
@@ -260,19 +260,11 @@ impl fmt::Debug for Timer {
 /// # }
 /// ```
 #[derive(Clone, PartialEq, Eq)]
-pub struct Metrics {
-    snapshot: Box<Snapshot>,
-    turns: u64,
-    next_deadline: Option<Instant>,
-}
+pub struct Metrics(Box<Snapshot>);
 
 impl Metrics {
     pub(crate) fn of(timer: TimerLease) -> Self {
-        let (snapshot, turns) = (Box::new(timer.snapshot()), timer.turn_count());
-        let next = if timer.serves() { timer.earliest() } else { Tick::MAX };
-        // A shard that is empty may still publish the deadline of its last entry.
-        let next_deadline = (next < Tick::MAX && snapshot.pending > 0).then(|| clock::instant_of(next));
-        Metrics { snapshot, turns, next_deadline }
+        Metrics(Box::new(timer.snapshot()))
     }
 
     /// Returns how many timers are waiting. If this only grows, something registers timers and forgets them.
@@ -292,7 +284,7 @@ impl Metrics {
     /// ```
     #[must_use]
     pub fn pending(&self) -> u64 {
-        self.snapshot.pending
+        self.0.pending
     }
 
     /// Returns how many timers were registered. An interval counts once for each tick that has to wait. Resetting a
@@ -313,7 +305,7 @@ impl Metrics {
     /// ```
     #[must_use]
     pub fn registered(&self) -> u64 {
-        self.snapshot.registered
+        self.0.registered
     }
 
     /// Returns how many timers have fired.
@@ -372,7 +364,7 @@ impl Metrics {
     /// ```
     #[must_use]
     pub fn refused(&self) -> u64 {
-        self.snapshot.refused
+        self.0.refused
     }
 
     /// Returns how many timers may wait at a time, or `None` if there is [no limit](Builder::capacity).
@@ -385,7 +377,7 @@ impl Metrics {
     /// ```
     #[must_use]
     pub fn capacity(&self) -> Option<usize> {
-        self.snapshot.capacity
+        self.0.capacity
     }
 
     /// Returns the number of turns. A turn checks for due timers, and may fire many or none.
@@ -402,7 +394,7 @@ impl Metrics {
     /// ```
     #[must_use]
     pub fn turns(&self) -> u64 {
-        self.turns
+        self.0.turns
     }
 
     /// Returns how often waiting timers were moved within the wheels, in addition to firing. Timers that are registered
@@ -420,7 +412,7 @@ impl Metrics {
     /// ```
     #[must_use]
     pub fn cascaded(&self) -> u64 {
-        self.snapshot.cascaded
+        self.0.cascaded
     }
 
     /// Returns how late timers fired. If the 99th percentile is several milliseconds, threads are waiting for a CPU, or
@@ -439,7 +431,7 @@ impl Metrics {
     #[must_use]
     #[doc(alias = "latency")]
     pub fn lateness(&self) -> &Lateness {
-        &self.snapshot.lateness
+        &self.0.lateness
     }
 
     /// Returns the earliest deadline, rounded up to the timer's resolution, or `None` if no timer waits.
@@ -460,7 +452,7 @@ impl Metrics {
     /// ```
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
-        self.next_deadline
+        self.0.next_deadline.map(clock::instant_of)
     }
 }
 

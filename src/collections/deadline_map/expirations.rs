@@ -9,7 +9,6 @@
 
 use std::fmt;
 use std::future::poll_fn;
-use std::mem;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -18,7 +17,7 @@ use futures_core::Stream;
 use tokio::task::coop;
 
 use super::shard::Shared;
-use crate::clock::source::{LAST, any_is_held};
+use crate::clock::source::LAST;
 use crate::future::LazySleep;
 use crate::wheel::Tick;
 
@@ -71,8 +70,6 @@ pub struct Expirations<K, V> {
     now: Tick,
     /// Whether the last poll was pending and so may have left a waker.
     waits: bool,
-    /// Whether all timers have moved to their entries' deadlines since a test first paused a clock.
-    is_exact: bool,
 }
 
 enum Scan<T> {
@@ -85,7 +82,7 @@ enum Scan<T> {
 
 impl<K, V> Expirations<K, V> {
     pub(super) fn of(shared: Arc<Shared<K, V>>) -> Self {
-        Expirations { shared, now: Tick::ZERO, waits: false, is_exact: false }
+        Expirations { shared, now: Tick::ZERO, waits: false }
     }
 
     /// Waits for the next expired entry. Returns `None` if there will be no more. This is the stream's `next`, without
@@ -184,16 +181,9 @@ impl<K, V> Expirations<K, V> {
             sleep.stop();
         }
         // The task's budget is for entries that are returned, so this uses none.
-        if sleep.poll_until(until, cx).is_ready() {
-            self.now = self.now.max(until);
-            return Poll::Ready(());
-        }
-        if any_is_held() && !mem::replace(&mut self.is_exact, true) {
-            self.shared.move_timers();
-            // Check the shards again.
-            return Poll::Ready(());
-        }
-        Poll::Pending
+        ready!(sleep.poll_until(until, cx));
+        self.now = self.now.max(until);
+        Poll::Ready(())
     }
 
     fn stop_waiting(&mut self, sleep: Option<LazySleep>) {

@@ -275,18 +275,6 @@ impl<K, V> Shared<K, V> {
         }
     }
 
-    /// Lets all timers follow deadlines that were only written to their entries.
-    pub(super) fn move_timers(&self) {
-        for shard in self.iter() {
-            let Some(mut guard) = shard.lock() else { continue };
-            let MapState { table, timers, .. } = &mut *guard;
-            for entry in &*table {
-                entry.move_timer(timers);
-            }
-            shard.publish(&guard);
-        }
-    }
-
     pub(super) fn clear(&self) {
         // Empty all shards before dropping anything, because that runs user code.
         let taken: Vec<_> = self.iter().filter_map(|shard| shard.clear()).collect();

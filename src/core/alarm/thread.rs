@@ -232,34 +232,20 @@ impl AlarmThread {
 
     /// Unlocks, and sleeps for `left`, or forever if that is `None`. May return early. A wait may end `late`.
     fn wait<'a>(&'a self, state: Guard<'a>, left: Option<Duration>, late: Duration) -> Guard<'a> {
-        match left.map(|left| Slice::first(left, late)) {
-            None => unpoisoned(self.changed.wait(state)),
-            Some(Slice::Wait(time)) => unpoisoned(self.changed.wait_timeout(state, time)).0,
-            Some(Slice::Sleep(time)) => {
-                drop(state);
-                std::thread::sleep(time);
-                self.lock()
-            }
+        let Some(left) = left else { return unpoisoned(self.changed.wait(state)) };
+        if let Some(time) = coarse_wait(left, late) {
+            return unpoisoned(self.changed.wait_timeout(state, time)).0;
         }
+        drop(state);
+        std::thread::sleep(left.min(SLEEP_SLICE));
+        self.lock()
     }
 }
 
-/// The next step towards an instant without a file. Windows times `thread::sleep` more precisely than waits, so the
-/// thread waits until shortly before the instant, and sleeps the rest in slices.
-#[derive(Debug)]
-enum Slice {
-    Wait(Duration),
-    Sleep(Duration),
-}
-
-impl Slice {
-    /// The first step if `left` remains and a wait may end `late`.
-    fn first(left: Duration, late: Duration) -> Slice {
-        match left.checked_sub(late) {
-            None | Some(Duration::ZERO) => Slice::Sleep(left.min(SLEEP_SLICE)),
-            Some(time) => Slice::Wait(time.min(MAX_WAIT)),
-        }
-    }
+/// How much of `left` may be waited without a file, if a wait may end `late`. `None` if only the rest is left: Windows
+/// times `thread::sleep` more precisely than waits, so the thread sleeps that in slices.
+fn coarse_wait(left: Duration, late: Duration) -> Option<Duration> {
+    left.checked_sub(late).filter(|time| !time.is_zero()).map(|time| time.min(MAX_WAIT))
 }
 
 /// Gives this thread the main thread's niceness and CPU affinity. Otherwise it would inherit those of its creator,
@@ -387,16 +373,11 @@ mod tests {
         assert_eq!(taken, IDS / 2);
     }
 
-    /// When a step that begins at `now` ends on Windows: a wait ends at the next tick after its whole milliseconds.
-    fn end_of(step: &Slice, now: Duration) -> Duration {
+    /// When a wait that begins at `now` ends on Windows: at the next tick after its whole milliseconds.
+    fn end_of_wait(now: Duration, time: Duration) -> Duration {
         const TICK: u128 = 15_625_000;
-        match step {
-            Slice::Sleep(time) => now + *time,
-            Slice::Wait(time) => {
-                let whole = Duration::from_millis(time.as_nanos().div_ceil(1_000_000).try_into().unwrap());
-                Duration::from_nanos(((now + whole).as_nanos().div_ceil(TICK) * TICK).try_into().unwrap())
-            }
-        }
+        let whole = Duration::from_millis(time.as_nanos().div_ceil(1_000_000).try_into().unwrap());
+        Duration::from_nanos(((now + whole).as_nanos().div_ceil(TICK) * TICK).try_into().unwrap())
     }
 
     /// A bug that this crate had: Windows treated a wait of 50 days as forever, and ended short waits on its tick, 16
@@ -409,9 +390,10 @@ mod tests {
             for start in [0, 1, 7_812_500, 15_624_999].map(Duration::from_nanos) {
                 let (until, mut now, mut steps) = (start + length, start, 0);
                 while now < until {
-                    let step = Slice::first(until.saturating_sub(now), Duration::from_millis(17));
-                    assert!(!matches!(step, Slice::Wait(time) if time > day), "{step:?} for {length:?}");
-                    now = end_of(&step, now);
+                    let left = until.saturating_sub(now);
+                    let time = coarse_wait(left, Duration::from_millis(17));
+                    assert!(time.is_none_or(|time| time <= day), "{time:?} for {length:?}");
+                    now = time.map_or(now + left.min(SLEEP_SLICE), |time| end_of_wait(now, time));
                     steps += 1;
                 }
                 assert_eq!(now, until, "{length:?} from {start:?}");
@@ -423,7 +405,7 @@ mod tests {
     #[test]
     fn a_wait_that_ends_on_time_is_not_sliced() {
         let left = Duration::from_millis(5);
-        assert!(matches!(Slice::first(left, Duration::ZERO), Slice::Wait(time) if time == left));
+        assert_eq!(coarse_wait(left, Duration::ZERO), Some(left));
     }
 
     /// No notification: a booking made while the thread sleeps is noticed after the slice.
