@@ -55,7 +55,6 @@ macro_rules! operations {
                     sleep.as_mut().reset(deadline.into());
                 }
             }
-
         }
     };
 }

@@ -95,8 +95,9 @@
 //! - On Linux, time stands still while that thread computes, and for up to 100 ms while it blocks in another system call,
 //!   for example on a mutex or a channel. It stands still longer if the thread waits to read an `RwLock` and no other
 //!   waits to write.
-//! - After `block_in_place`, a task may be on such a thread until it next waits, except in a nested `block_on`. If other
-//!   blocking work then begins on that thread before the clock has moved, time stands still during that, too.
+//! - After `block_in_place`, a task may be on such a thread until it next waits; in a nested `block_on`, until it waits
+//!   for 100 ms in `Condvar::wait_timeout`. If other blocking work then begins on that thread before the clock has moved,
+//!   time stands still during that, too.
 //! - The clock sees such a thread only once that has paused the clock, or after the pause has read the runtime's time,
 //!   created a timer there or dropped a [`Hold`]. If a task or another thread pauses the clock, it may move while the
 //!   thread computes.

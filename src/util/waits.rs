@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_system_call_is_its_number_and_three_arguments() {
+    fn a_system_call_is_its_number_and_four_arguments() {
         assert_eq!(
             parse(b"202 0x7ff0 0x89 0x2 0x3 0x0 0xffffffff 0x7ffd10 0x7f22\n"),
             Some((202, [0x7ff0, 0x89, 2, 3]))

@@ -22,7 +22,7 @@
 
 use std::borrow::Borrow;
 use std::cell::{Cell, RefCell};
-use std::mem;
+use std::mem::{self, ManuallyDrop};
 use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 use std::ptr;
 #[cfg(feature = "metrics")]
@@ -500,13 +500,9 @@ fn drop_key<K, V>((key, value): (K, V)) -> V {
 thread_local! {
     /// The map that runs a closure on this thread, the innermost if there are several; zero for none.
     static INNERMOST: Cell<usize> = const { Cell::new(0) };
-    /// The other maps: a closure may use another map.
-    static OUTER: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
-}
-
-/// `None` while the thread ends, once its `OUTER` was dropped: a destructor may use maps.
-fn with_outer<R>(f: impl FnOnce(&mut Vec<usize>) -> R) -> Option<R> {
-    OUTER.try_with(|others| f(&mut others.borrow_mut())).ok()
+    /// The other maps: a closure may use another map. This has no destructor, because those of a thread may use maps. It
+    /// is empty by then, and owns no memory.
+    static OUTER: RefCell<ManuallyDrop<Vec<usize>>> = const { RefCell::new(ManuallyDrop::new(Vec::new())) };
 }
 
 struct Inside {
@@ -524,7 +520,7 @@ fn check(map: usize) {
 
 #[cold]
 fn check_all(map: usize) {
-    let is_inside = INNERMOST.get() == map || with_outer(|others| others.contains(&map)).unwrap_or_default();
+    let is_inside = INNERMOST.get() == map || OUTER.with_borrow(|others| others.contains(&map));
     assert!(!is_inside, "a closure for a `DeadlineMap`, or `Clone` of its value, used the same map, which is locked");
 }
 
@@ -534,7 +530,7 @@ impl Inside {
     fn enter(map: usize) -> Inside {
         let outer = INNERMOST.replace(map);
         if outer != 0 {
-            with_outer(|others| others.push(outer));
+            OUTER.with_borrow_mut(|others| others.push(outer));
         }
         Inside { outer }
     }
@@ -545,7 +541,12 @@ impl Drop for Inside {
     fn drop(&mut self) {
         INNERMOST.set(self.outer);
         if self.outer != 0 {
-            with_outer(Vec::pop);
+            OUTER.with_borrow_mut(|others| {
+                others.pop();
+                if others.is_empty() {
+                    **others = Vec::new();
+                }
+            });
         }
     }
 }

@@ -67,8 +67,7 @@ impl BlockedThread {
     pub(super) fn runs(&mut self) -> bool {
         let call = self.thread.waits_in();
         let waits = self.waits.is_usual(call, Instant::now());
-        // tokio's threads wait for blocking work for a limited time, and in `block_on` without a limit.
-        self.has_left = self.was_worker && waits && call.is_some_and(|(_, [.., limit])| limit != 0);
+        self.has_left = self.was_worker && waits && call.is_some_and(may_be_for_work);
         !waits
     }
 }
@@ -116,12 +115,22 @@ const WAIT_BITSET: u64 = 128 + 9;
 /// From this value on, a futex is neither that of a condition variable, which counts up, nor that of a mutex.
 const OTHERS: u64 = 1 << 30;
 
-/// Whether a call may be that of `block_on`: a wait for a condition variable, whose futex is private to the process and
-/// counts. The futex of an ending thread is not private, and that of a lock or of a parked thread has other values.
-fn may_be_block_on((_, [_, operation, value, _]): Call) -> bool {
+/// Whether a call may wait for a condition variable, whose futex is private to the process and counts. The futex of an
+/// ending thread is not private, and that of a parked thread has another value.
+fn may_be_condvar((_, [_, operation, value, _]): Call) -> bool {
     const WAIT: u64 = 128;
+    matches!(operation, WAIT | WAIT_BITSET) && value < OTHERS
+}
+
+/// Whether a call may be that of `block_on`, and not that for a lock.
+fn may_be_block_on(call @ (_, [_, _, value, _]): Call) -> bool {
     const LOCKED_MUTEX: u64 = 2;
-    matches!(operation, WAIT | WAIT_BITSET) && value != LOCKED_MUTEX && value < OTHERS
+    may_be_condvar(call) && value != LOCKED_MUTEX
+}
+
+/// Whether a call may be that of tokio's threads for blocking work: its time is limited, and that of `block_on` is not.
+fn may_be_for_work(call @ (_, [.., limit]): Call) -> bool {
+    may_be_condvar(call) && limit != 0
 }
 
 /// Whether a call waits to read what an `RwLock` protects, as some statics of this crate: the futex counts the readers,
@@ -186,6 +195,22 @@ mod tests {
         let counts_on = BLOCK_ON.map(|(number, [futex, operation, _, limit])| (number, [futex, operation, 2, limit]));
         assert_eq!(checks(&mut waits, &mut now, counts_on, Duration::ZERO), 0, "from now on at once");
         assert_eq!(checks(&mut waits, &mut now, OTHER_CONDVAR, Duration::from_secs(1)), 100);
+    }
+
+    /// A bug that this crate had: after `block_in_place`, a thread in `block_on` that had slept for long was forgotten.
+    #[test]
+    fn only_a_wait_for_a_condition_variable_with_a_limit_may_be_for_work() {
+        const LIMIT: u64 = 0x7ffd_1000;
+        let limited = |call: Option<Call>| call.map(|(number, [a, b, c, _])| (number, [a, b, c, LIMIT]));
+        // After two notifications, a condition variable has the value of a locked mutex.
+        for call in [BLOCK_ON, MUTEX] {
+            assert_eq!([call, limited(call)].map(|call| call.is_some_and(may_be_for_work)), [false, true]);
+        }
+        let sleeps = Some((230, [1, 0, LIMIT, LIMIT]));
+        let polls = Some((232, [3, LIMIT, 1_024, u64::from(u32::MAX)]));
+        for call in [limited(CHANNEL), limited(JOIN), sleeps, polls] {
+            assert!(!call.is_some_and(may_be_for_work), "{call:?}");
+        }
     }
 
     #[test]

@@ -309,19 +309,29 @@ thread_local! {
     static AT_THE_END: RefCell<Option<OnDrop<Code>>> = const { RefCell::new(None) };
 }
 
-/// A bug that this crate had: it panicked, because a thread-local of the map had been dropped before.
+/// Bugs that this crate had: a thread-local had been dropped before, so this panicked, and then the use of a map within
+/// itself deadlocked.
 #[test]
 fn a_closure_may_use_another_map_while_its_thread_ends() {
-    let (sender, seen) = mpsc::channel();
-    let thread = thread::spawn(move || {
-        let ((map, _one), (other, _two)) = (hundred(), hundred());
-        let nested = move || map.get_with(&1, |_| other.get_with(&2, |value| *value));
-        // The destructor of this thread-local comes after that of the map's, which is used later.
-        AT_THE_END.with(|_| ());
-        assert_eq!(nested(), Some(Some(2)));
-        let at_the_end = move || sender.send(panicked_with(&nested).ok()).unwrap();
-        AT_THE_END.set(Some(OnDrop(Box::new(at_the_end))));
+    must_end(|| {
+        let (sender, seen) = mpsc::channel();
+        let thread = thread::spawn(move || {
+            let ((map, _one), (other, _two)) = (hundred(), hundred());
+            let nested = move || {
+                map.get_with(&1, |_| {
+                    other.get_with(&2, |value| {
+                        assert_eq!(panic_message(|| map.get(&3)), USED_THE_SAME_MAP);
+                        *value
+                    })
+                })
+            };
+            // Its destructor comes after those of thread-locals that are used later.
+            AT_THE_END.with(|_| ());
+            assert_eq!(nested(), Some(Some(2)));
+            let at_the_end = move || sender.send(panicked_with(&nested).ok()).unwrap();
+            AT_THE_END.set(Some(OnDrop(Box::new(at_the_end))));
+        });
+        thread.join().unwrap();
+        assert_eq!(seen.recv(), Ok(Some(Some(Some(2)))));
     });
-    thread.join().unwrap();
-    assert_eq!(seen.recv(), Ok(Some(Some(Some(2)))));
 }
