@@ -1,21 +1,9 @@
-//! The guide: which item to use, what to tune, and how the crate works.
-//!
-//! [cookbook]: self::cookbook
-//! [ecosystem]: self::ecosystem
-//! [migrating]: self::migrating
-//! [operating]: self::operating
-//! [platforms]: self::platforms
-//! [process]: self::process
-#![cfg_attr(feature = "test-util", doc = "[testing]: crate::test_util")]
-#![cfg_attr(not(feature = "test-util"), doc = "[testing]: crate#features")]
+//! The guide: which item to use, and what to tune. The pages below have the rest.
 //!
 #![doc = include_str!("../docs/guide.md")]
 //!
-//! The tests of published crates: [before and after](self::drop_in). Moving dependencies, too:
-//! [the whole graph](self::whole_graph).
-//!
 //! This module exists only in the documentation. It has no items for programs to use.
-// The first definition of a link wins: the page's own are for code hosts.
+// Of two definitions of a link the first wins: the pages' own are for code hosts.
 
 /// Moving from `tokio::time`, and from tokio-util's queue and timeouts.
 ///
