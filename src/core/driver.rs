@@ -48,9 +48,6 @@ impl DriverHooks for Hooks {
     type Approach = ();
 }
 
-/// How far beyond a deadline tokio advances a paused clock: it rounds up to whole milliseconds.
-const TOKIO_ROUNDS: Ticks = Ticks(1_000_000);
-
 /// How often the driver reads a paused clock for which it has no sleep: nothing else reveals that it moves.
 const NOW_AND_THEN: Ticks = Ticks(10_000_000);
 
@@ -277,11 +274,7 @@ impl Wake for FireInline {
         }
         // Before the turn sets it again. If that fails, only the driver can set it.
         let is_set = turns.timerfd().is_some_and(|alarm| alarm.forget(&Waker::from(self.clone())).is_ok());
-        // A paused clock overshoots the deadline by rounding. Fire as of the deadline: no task may see the later time
-        // before the tasks of that deadline have run.
-        let (now, next_wake) = (turns.clock.now(), turns.next_wake());
-        let deadline = if now - next_wake <= TOKIO_ROUNDS { now.min(next_wake) } else { now };
-        let turn = Turn { at: (!runs).then_some(deadline), calls_driver: !runs || !is_set, ..Turn::default() };
+        let turn = Turn { at: (!runs).then(|| turns.clock.now()), calls_driver: !runs || !is_set, ..Turn::default() };
         timer.run_turn(turn, || TimerLease::earliest);
     }
 }
