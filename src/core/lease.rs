@@ -408,8 +408,8 @@ impl AlarmHandler for Memory {
             Due::Nothing => {}
             Due::Wake(driver) if driver.is_foreign => helpers::send(|| driver.wake()),
             Due::Wake(driver) => {
-                driver.wake();
                 self.turns.io.check_if_due();
+                driver.wake();
             }
             Due::Helper => {
                 if let Some(timer) = self.lease(self.holders.epoch()).try_hold() {

@@ -116,13 +116,12 @@ pub(crate) enum Due {
 impl Turns {
     pub(crate) fn new() -> Self {
         static NEXT: Counter = Counter::new(0);
-        let number = NEXT.fetch_add(1, SeqCst);
         Turns {
             parker: Parker::new(TurnState::default()),
             certain: AtomicU64::new(u64::MAX),
             clock: Source::runtime(),
-            io: IoProbe::new(number),
-            id: BookingId::Timer(number),
+            io: IoProbe::new(),
+            id: BookingId(NEXT.fetch_add(1, SeqCst)),
             handler: OnceLock::new(),
             helpers: Counter::new(0),
         }

@@ -224,9 +224,9 @@ fn a_built_timer_opens_a_single_timerfd() {
 fn a_runtime_with_io_gets_a_timerfd() {
     with_few_files(|| {
         let current = (!cfg!(feature = "test-util")).then(current_thread);
+        // Starts the alarm thread, to which one belongs.
+        let _outside = Timer::current();
         for runtime in current.into_iter().chain([multi_thread(1)]) {
-            // One belongs to the alarm thread.
-            runtime.block_on(sleep(ms(1)));
             let before = open_files("[timerfd]");
             runtime.block_on(async {
                 let nap = |length| tokio::spawn(sleep(ms(length)));

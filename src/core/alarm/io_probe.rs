@@ -17,24 +17,18 @@
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard};
-use std::time::Duration;
 
 use tokio::runtime::{self, Handle, RuntimeMetrics, worker_index};
 
-use super::thread::{self, AlarmHandler, BookingId};
 use crate::util::{sync, waits};
 
 /// The number of checks. The worker that waits in the driver may not be known yet at the first ones.
 const CHECKS: u32 = 32;
 
-/// The delay before a check: workers that ran the tasks woken by the turn are idle again by then.
-const REST: Duration = Duration::from_millis(2);
-
 /// Whether the search is possible. The caught panic of a wrong answer would end a program that aborts.
 const CAN_BE_SEEN: bool = cfg!(all(target_os = "linux", panic = "unwind")) && waits::PARKS_ARE_COUNTED;
 
 pub(crate) struct IoProbe {
-    id: BookingId,
     found: AtomicBool,
     search: Mutex<Option<Search>>,
 }
@@ -51,9 +45,8 @@ struct Search {
 }
 
 impl IoProbe {
-    /// For the timer with this number.
-    pub(crate) fn new(number: u64) -> IoProbe {
-        IoProbe { id: BookingId::IoProbe(number), found: AtomicBool::new(false), search: Mutex::new(None) }
+    pub(crate) fn new() -> IoProbe {
+        IoProbe { found: AtomicBool::new(false), search: Mutex::new(None) }
     }
 
     pub(crate) fn begin(&self, runtime: &Handle) {
@@ -85,10 +78,11 @@ impl IoProbe {
         });
     }
 
-    /// Books a check, if one is due after this turn.
-    pub(crate) fn check_if_due(&'static self) {
+    /// Makes a check, if one is due. Call this before waking the driver for a turn: the workers that ran the tasks of
+    /// the last one are idle again by then.
+    pub(crate) fn check_if_due(&self) {
         if self.with_search(Search::is_due) == Some(true) {
-            thread::book(self.id, sync::now() + REST, self);
+            self.check();
         }
     }
 
@@ -120,12 +114,6 @@ impl IoProbe {
     }
 }
 
-impl AlarmHandler for IoProbe {
-    fn alarm(&'static self) {
-        self.check();
-    }
-}
-
 impl Search {
     fn is_due(&mut self) -> bool {
         if self.turns_left > 0 {
@@ -153,6 +141,7 @@ impl Search {
 #[cfg(all(test, target_os = "linux", target_has_atomic = "64"))]
 mod tests {
     use std::sync::{Arc, mpsc};
+    use std::time::Duration;
 
     use tokio::runtime::{Builder, Runtime};
 
@@ -160,7 +149,7 @@ mod tests {
 
     /// Checks the workers of a runtime repeatedly, each time after one has run a task.
     fn finds_io(runtime: &Runtime, tries: u32) -> bool {
-        let search = Arc::new(IoProbe::new(0));
+        let search = Arc::new(IoProbe::new());
         search.begin(runtime.handle());
         (0..tries).any(|_| {
             let of_task = search.clone();
@@ -170,7 +159,8 @@ mod tests {
                 done.send(()).unwrap();
             });
             is_done.recv().unwrap();
-            std::thread::sleep(REST);
+            // The worker is idle again by then.
+            std::thread::sleep(Duration::from_millis(2));
             while search.with_search(Search::is_due) == Some(false) {}
             search.check();
             search.found()
@@ -219,7 +209,7 @@ mod tests {
 
     fn idle() -> (Runtime, Arc<IoProbe>) {
         let runtime = Builder::new_multi_thread().worker_threads(1).build().unwrap();
-        let search = Arc::new(IoProbe::new(0));
+        let search = Arc::new(IoProbe::new());
         search.begin(runtime.handle());
         note_a_worker(&runtime, &search);
         (runtime, search)

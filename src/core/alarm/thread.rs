@@ -49,12 +49,9 @@ pub(crate) trait AlarmHandler: Send + Sync {
     fn unused(&'static self, _: Epoch) {}
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum BookingId {
-    Timer(u64),
-    /// The search for the I/O driver of that timer's runtime.
-    IoProbe(u64),
-}
+/// The number of the memory whose timer books.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct BookingId(pub(crate) u64);
 
 struct AlarmThread {
     state: Mutex<AlarmState>,
@@ -326,10 +323,10 @@ mod tests {
         let (open, closed) = mpsc::channel();
         let now = Instant::now();
         // All bookings are made before the first call, however slow this thread is.
-        book(BookingId::Timer(u64::MAX - 6), now, Box::leak(Box::new(Gate(Mutex::new(closed)))));
+        book(BookingId(u64::MAX - 6), now, Box::leak(Box::new(Gate(Mutex::new(closed)))));
         let (sender, calls) = mpsc::channel();
         let book = |id, name, after: Duration| {
-            book(BookingId::Timer(u64::MAX - id), now + after, Box::leak(Box::new(Note(name, sender.clone()))));
+            book(BookingId(u64::MAX - id), now + after, Box::leak(Box::new(Note(name, sender.clone()))));
         };
         book(0, "far", Duration::from_secs(3_600));
         book(1, "last", Duration::from_millis(60));
@@ -338,14 +335,14 @@ mod tests {
         book(4, "moved", Duration::from_secs(3_600));
         book(4, "moved", Duration::from_millis(40));
         book(5, "cancelled", Duration::from_millis(25));
-        cancel(BookingId::Timer(u64::MAX - 5));
+        cancel(BookingId(u64::MAX - 5));
         open.send(()).unwrap();
         for (name, after) in [("first", 20), ("panics", 30), ("moved", 40), ("last", 60)] {
             let (who, at) = calls.recv_timeout(Duration::from_secs(30)).unwrap();
             assert_eq!(who, name);
             assert!(at >= now + Duration::from_millis(after), "{name} was called early");
         }
-        cancel(BookingId::Timer(u64::MAX));
+        cancel(BookingId(u64::MAX));
         assert!(calls.try_recv().is_err(), "each is called once");
     }
 
@@ -356,13 +353,13 @@ mod tests {
         let start = Instant::now();
         let mut bookings = Bookings::default();
         for id in 0..IDS {
-            bookings.book(BookingId::Timer(id), start + Duration::from_secs(3_600), &());
+            bookings.book(BookingId(id), start + Duration::from_secs(3_600), &());
         }
         for id in 0..IDS {
-            bookings.book(BookingId::Timer(id), start + Duration::from_nanos(id * 7_919 % IDS), &());
+            bookings.book(BookingId(id), start + Duration::from_nanos(id * 7_919 % IDS), &());
         }
         for id in (0..IDS).step_by(2) {
-            bookings.cancel(BookingId::Timer(id));
+            bookings.cancel(BookingId(id));
         }
         let mut taken = 0;
         while let Some(first) = bookings.first() {
@@ -416,7 +413,7 @@ mod tests {
         let alarm = AlarmThread::new();
         std::thread::scope(|scope| {
             let mut state = alarm.lock();
-            scope.spawn(|| alarm.lock().bookings.book(BookingId::Timer(0), Instant::now(), &()));
+            scope.spawn(|| alarm.lock().bookings.book(BookingId(0), Instant::now(), &()));
             while state.bookings.first().is_none() {
                 state = alarm.wait(state, Some(HOUR), 2 * HOUR);
             }

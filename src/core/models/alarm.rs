@@ -42,7 +42,7 @@ impl Counts {
 }
 
 fn id(number: u64) -> BookingId {
-    BookingId::Timer((1 << 63) + number)
+    BookingId((1 << 63) + number)
 }
 
 fn call_both(one: &Woken, other: &Woken) {
