@@ -286,21 +286,32 @@ fn code_that_a_task_blocks_on_holds_time_after_it_has_waited() {
     });
 }
 
-/// A bug that this crate had: once such a task had ended, all blocking work on its thread held time.
+/// Mostly, the calling thread is the worker again before another could become it.
+fn reads_the_time_in_a_nested_block_on() {
+    block_in_place(|| Handle::current().block_on(async { Instant::now() }));
+}
+
+/// Bugs that this crate had: once such a task had ended, all blocking work on its thread held time, also on a thread
+/// that was a worker again.
 #[test]
 fn other_blocking_work_on_a_former_worker_lets_time_pass() {
-    must_end_on(multi_thread(1), async || {
-        pause();
-        tokio::spawn(async { moves_the_only_worker_under_a_hold() }).await.unwrap();
-        // Work that begins sooner may count as the task's.
-        sleep(HOUR).await;
-        let over = Arc::<AtomicBool>::default();
-        let until = over.clone();
-        let work = spawn_blocking(move || spin(&until));
-        sleep(HOUR).await;
-        over.store(true, SeqCst);
-        work.await.unwrap();
-    });
+    for nests in [moves_the_only_worker_under_a_hold, reads_the_time_in_a_nested_block_on] {
+        must_end_on(multi_thread(1), async move || {
+            pause();
+            tokio::spawn(async move { nests() }).await.unwrap();
+            // Work that begins sooner may count as the task's.
+            sleep(HOUR).await;
+            let over = Arc::<AtomicBool>::default();
+            let [one, other] = [(); 2].map(|()| over.clone());
+            let works =
+                [spawn_blocking(move || spin(&one)), tokio::spawn(async move { block_in_place(|| spin(&other)) })];
+            sleep(HOUR).await;
+            over.store(true, SeqCst);
+            for work in works {
+                work.await.unwrap();
+            }
+        });
+    }
 }
 
 /// A bug that this crate had: after `block_in_place` had moved a worker to another thread, the clock did not see that

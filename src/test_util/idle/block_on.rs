@@ -73,6 +73,11 @@ impl Watch {
         one_runs
     }
 
+    /// Whether one of the threads was a worker before `block_in_place`. If it is one again, it notes that in a task.
+    pub(super) fn a_worker_may_have_come_back(&self) -> bool {
+        lock(&self.blocked).iter().filter_map(Weak::upgrade).any(|thread| lock(&thread).was_worker)
+    }
+
     /// Workers, even the only one of a current-thread runtime, are observed by their counts, and the thread of a bubble
     /// by its future.
     fn observes_this_thread(&self) -> bool {

@@ -129,7 +129,8 @@ impl Watch {
     fn handles_sockets(&self, workers: &mut Workers, mut count: u64) -> Option<u64> {
         for _ in 0..ROUNDS {
             // If none waits there, one was woken, or after `block_in_place` another thread is the worker.
-            if workers.as_ref().is_some_and(|(threads, files)| polled_by(threads).as_ref() == Some(files)) {
+            let known = workers.as_ref().filter(|_| !self.a_worker_may_have_come_back());
+            if known.is_some_and(|(threads, files)| polled_by(threads).as_ref() == Some(files)) {
                 return self.rests().filter(|&now| now == count);
             }
             (count, *workers) = self.call_all(count)?;
@@ -148,6 +149,8 @@ impl Watch {
         for _ in 0..workers {
             let (gate, sender) = (gate.clone(), sender.clone());
             registry::spawn(&self.runtime, "hairspring clock", async move {
+                // After `block_in_place`, this thread may be a worker again.
+                Watch::note_this_thread(None);
                 let _ = sender.send(Thread::current());
                 drop(lock(&gate));
             });

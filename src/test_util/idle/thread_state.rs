@@ -53,7 +53,7 @@ pub(super) struct BlockedThread {
     thread: Thread,
     waits: Waits,
     /// Whether it ran a task after `block_in_place`.
-    was_worker: bool,
+    pub(super) was_worker: bool,
     /// Whether it was found to wait for blocking work, after that task.
     pub(super) has_left: bool,
 }
