@@ -280,8 +280,8 @@ impl<T: Time> Interval<T> {
         ready!(self.delay.poll_delay(cx, is_spent))?;
         let (scheduled, late) = (self.delay.deadline(), self.delay.late());
         self.missed = u64::try_from(late.as_nanos() / self.period.as_nanos()).unwrap_or(u64::MAX);
-        let pause = self.missed_tick_behavior.pause(late, self.period);
-        self.delay.reset_at(scheduled + clock::or_for_ever(pause));
+        let pause = self.missed_tick_behavior.pause(late, clock::or_for_ever(self.period));
+        self.delay.reset_at(scheduled + pause);
         Poll::Ready(Ok(scheduled))
     }
 

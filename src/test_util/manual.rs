@@ -195,7 +195,8 @@ impl ManualClock {
     }
 
     /// Advances the clock to the next deadline, fires the timers due there, and returns the new time. Returns `None`
-    /// and does not move the clock if no timer waits for a deadline that it can reach.
+    /// and does not move the clock if no timer waits for a deadline that it can reach. A queue or a map with more than 16
+    /// entries may first wait for an earlier time, at which it sorts them.
     ///
     /// # Examples
     ///

@@ -36,7 +36,8 @@
 //! nanosecond are woken together, in the order of registration; on several workers their tasks then run in parallel.
 //! Cancelled and postponed timers do not move the clock. If a connection, a stream adapter, a queue or an entry of a map
 //! postponed or ended its wait before the first pause or [`ManualClock`] of the process, the clock may still stop at the
-//! old deadline.
+//! old deadline. It may also stop before the first deadline of a queue or a map that has more than 16 entries, to sort
+//! them: until then, that earlier time counts as the deadline.
 //!
 //! | | current-thread runtime | multi-thread runtime |
 //! |---|---|---|

@@ -68,7 +68,8 @@ impl Pending {
         self.place.0
     }
 
-    /// Returns the deadline.
+    /// Returns the deadline; of a queue or a map with more than 16 entries perhaps an earlier time, at which it sorts
+    /// them.
     ///
     /// # Examples
     ///

@@ -4,9 +4,10 @@
 use std::ffi::c_long;
 use std::fs::File;
 use std::io::{Read, Seek};
-use std::sync::OnceLock;
 
 use tokio::runtime::RuntimeMetrics;
+
+use super::sync::PerProcess;
 
 /// Whether tokio counts how often a worker parks. It does not on CPUs without 64-bit atomics.
 pub(crate) const PARKS_ARE_COUNTED: bool = cfg!(target_has_atomic = "64");
@@ -88,8 +89,8 @@ pub(crate) fn open(thread: u32, name: &str) -> Option<File> {
 
 /// Whether the system uses this architecture's numbers. Under an emulator of another CPU, it uses the host's.
 pub(crate) fn are_known() -> bool {
-    static ARE_KNOWN: OnceLock<bool> = OnceLock::new();
-    *ARE_KNOWN.get_or_init(|| {
+    static ARE_KNOWN: PerProcess<bool> = PerProcess::new();
+    *ARE_KNOWN.get(|_| {
         // A thread that reads its own state is reading a file.
         let own = cfg!(target_os = "linux").then(|| open(current_number(), "syscall")).flatten();
         own.and_then(|file| call(&file)).is_some_and(|(number, _)| number == READ)

@@ -3,13 +3,13 @@
 use std::fmt;
 use std::hash::RandomState;
 use std::marker::PhantomData;
-use std::sync::LazyLock;
 use std::thread;
 use std::time::Duration;
 
 use super::{DeadlineMap, Expirations};
 use crate::timer::Timer;
 use crate::util::error::BuildError;
+use crate::util::sync::PerProcess;
 
 pub(super) const MOST_SHARDS: usize = 64;
 
@@ -47,11 +47,11 @@ pub(super) struct Config {
 }
 
 fn default_shards() -> usize {
-    static SHARDS: LazyLock<usize> = LazyLock::new(|| {
+    static SHARDS: PerProcess<usize> = PerProcess::new();
+    *SHARDS.get(|_| {
         let threads = thread::available_parallelism().map_or(1, usize::from);
         (4 * threads).next_power_of_two().min(MOST_SHARDS)
-    });
-    *SHARDS
+    })
 }
 
 impl Default for Config {

@@ -201,9 +201,9 @@ impl<K, V> Shared<K, V> {
         let (shard, now) = (self.shard_for(new.hash), new.now);
         let mut inserted = shard.insert::<REPLACES, _, _>(new, live, make);
         if self.consumer.is_gone() {
-            if let Err(refused) = inserted {
-                self.make_room(now);
-                inserted = shard.insert::<REPLACES, _, _>(refused, live, make);
+            // Another thread, or the drop of what made room, may take that first.
+            while inserted.is_err() && self.make_room(now) {
+                inserted = inserted.or_else(|refused| shard.insert::<REPLACES, _, _>(refused, live, make));
             }
             // Nothing else takes them.
             (0..DISCARDED).for_each(|_| drop(shard.take_due(now)));
@@ -263,16 +263,17 @@ impl<K, V> Shared<K, V> {
         code()
     }
 
-    /// Drops one expired entry of a map that is at capacity and has no consumer.
+    /// Drops one expired entry of a map that is at capacity and has no consumer. Returns whether there was one.
     #[cold]
-    fn make_room(&self, now: Tick) {
+    fn make_room(&self, now: Tick) -> bool {
         for shard in self.iter() {
             while shard.next() <= now {
                 if shard.take_due(now).is_some() {
-                    return;
+                    return true;
                 }
             }
         }
+        false
     }
 
     pub(super) fn clear(&self) {

@@ -82,6 +82,25 @@ fn a_full_map_without_its_stream_drops_expired_entries() {
     assert!(map.len() == 20 && (20..40).all(|key| map.contains_key(&key)));
 }
 
+/// A bug that this crate had: the map was full although entries had expired, if another insert took the room of the one
+/// that was dropped.
+#[test]
+fn an_insert_makes_room_until_it_gets_it() {
+    type Value = Option<OnDrop<Box<dyn FnMut() + Send>>>;
+    for _ in 0..20 {
+        // With many shards, hardly any of the inserts meets an expired entry in its own.
+        let (map, expirations) = DeadlineMap::<u8, Value>::builder().shards(64).capacity(3).build().unwrap();
+        drop(expirations);
+        let inside = map.clone();
+        let inserts = OnDrop(Box::new(move || _ = inside.try_insert(11, None, HOUR)) as _);
+        for (key, value) in [(1, Some(inserts)), (2, None), (3, None)] {
+            assert!(map.try_insert(key, value, ms(1)).is_ok());
+        }
+        std::thread::sleep(ms(2));
+        assert!(map.try_insert(4, None, HOUR).is_ok());
+    }
+}
+
 #[test]
 fn a_map_works_with_any_hasher() {
     #[derive(Default)]
