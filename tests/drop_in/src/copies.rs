@@ -107,7 +107,9 @@ fn manifest_of(published: &str, cargo: &Cargo, listed: &Listed) -> String {
         if first.starts_with('[') {
             let left_out = listed.without.iter().any(|name| first.ends_with(&format!("dev-dependencies.{name}]")));
             let is_bench = first == "[[bench]]" || first == "[[example]]";
-            keeps = !left_out && !is_bench;
+            // Below it gets another, and a manifest may have only one.
+            let is_empty = table.trim() == "[dev-dependencies]";
+            keeps = !left_out && !is_bench && !is_empty;
         }
         if keeps {
             result += table;
@@ -159,7 +161,7 @@ mod tests {
         let cargo = Cargo { root: "/root".into(), out: "/out".into() };
         let published = "[package]\nname = \"a\"\n\n[[bench]]\nname = \"x\"\n\n[dependencies.criterion]\nversion = \"1\"\n\n\
                          [dev-dependencies.criterion]\nversion = \"1\"\n\n[target.'cfg(unix)'.dev-dependencies.criterion]\n\
-                         version = \"1\"\n\n[dev-dependencies.c]\nversion = \"1\"\n";
+                         version = \"1\"\n\n[dev-dependencies]\n\n[dev-dependencies.c]\nversion = \"1\"\n";
         let expected = "[package]\nname = \"a\"\n\n[dependencies.criterion]\nversion = \"1\"\n\n\
                         [dev-dependencies.c]\nversion = \"1\"\n\n[workspace]\n\n\
                         [dependencies.hairspring]\npath = \"/root\"\nfeatures = [\"tokio-util\"]\n\n\
