@@ -98,7 +98,7 @@
 //!   waits to write.
 //! - After `block_in_place`, a task may be on such a thread until it next waits; in a nested `block_on`, until it waits
 //!   for 100 ms in `Condvar::wait_timeout`. If other blocking work then begins on that thread before the clock has moved,
-//!   time stands still during that, too.
+//!   or at any time with `thread_keep_alive(Duration::MAX)`, time stands still during that, too.
 //! - The clock sees such a thread only once that has paused the clock, or after the pause has read the runtime's time,
 //!   created a timer there or dropped a [`Hold`]. If a task or another thread pauses the clock, it may move while the
 //!   thread computes.

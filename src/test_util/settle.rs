@@ -81,8 +81,8 @@ pub(super) async fn settle_for_a_while() {
 /// This yields once before the clock moves, so that a few tasks that are ready can run. To be sure that messages sent
 /// before the call are received before their time passes, [`settle`] first. Then timers due by the new time fire in
 /// deadline order, while the clock shows their deadlines. When this returns, their tasks have been woken;
-/// [`advance_and_settle`] lets them run at each deadline. On a current-thread runtime, as with [`tokio::time::advance`],
-/// they run before this returns if a task calls it, and once the caller waits if that is in `block_on`. A `block_on`
+/// [`advance_and_settle`] lets them run at each deadline. On tokio's clock, as with [`tokio::time::advance`], they run
+/// before this returns if a task calls it, and once the caller waits if that is in `block_on`. A `block_on`
 /// within a task or blocking work of another runtime counts as a task. tokio's own timers all fire at the end, at the
 /// latest when the caller waits.
 ///
