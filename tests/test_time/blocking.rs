@@ -298,6 +298,8 @@ fn other_blocking_work_on_a_former_worker_lets_time_pass() {
     for nests in [moves_the_only_worker_under_a_hold, reads_the_time_in_a_nested_block_on] {
         must_end_on(multi_thread(1), async move || {
             pause();
+            // The clock knows the workers' threads from here on.
+            sleep(HOUR).await;
             tokio::spawn(async move { nests() }).await.unwrap();
             // Work that begins sooner may count as the task's.
             sleep(HOUR).await;
