@@ -79,7 +79,7 @@ impl IoProbe {
     }
 
     /// Makes a check, if one is due. Call this before waking the driver for a turn: the workers that ran the tasks of
-    /// the last one are idle again by then.
+    /// the last one are mostly idle again by then.
     pub(crate) fn check_if_due(&self) {
         if self.with_search(Search::is_due) == Some(true) {
             self.check();

@@ -12,9 +12,9 @@
 //    and the blocking work. No worker was unparked in between, and earlier work would still be queued, or would have
 //    unparked a worker.
 // 2. A parked worker may not know yet that a socket is ready. On Linux it counts as running as soon as the system wakes
-//    it. Elsewhere, on current-thread runtimes, and if none of the known threads waits for sockets, all workers are
-//    called together: the one that waits for sockets handles those that are ready before it comes. A runtime is found
-//    idle only after `ROUNDS` such calls.
+//    it. Elsewhere, on current-thread runtimes, if none of the known threads waits for sockets, and while a thread that
+//    was a worker is watched, all workers are called together: the one that waits for sockets handles those that are
+//    ready before it comes. A runtime is found idle only after `ROUNDS` such calls, or once all are seen to wait.
 // 3. Blocking work is checked before the calls, because it may send to a socket, and after them, because a task that
 //    ran along with a call may have started some.
 
@@ -128,8 +128,9 @@ impl Watch {
     /// were any.
     fn handles_sockets(&self, workers: &mut Workers, mut count: u64) -> Option<u64> {
         for _ in 0..ROUNDS {
-            // If none waits there, one was woken, or after `block_in_place` another thread is the worker.
+            // A watched thread may be a worker again: the call tells.
             let known = workers.as_ref().filter(|_| !self.a_worker_may_have_come_back());
+            // If none waits there, one was woken, or after `block_in_place` another thread is the worker.
             if known.is_some_and(|(threads, files)| polled_by(threads).as_ref() == Some(files)) {
                 return self.rests().filter(|&now| now == count);
             }
