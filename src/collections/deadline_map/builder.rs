@@ -3,13 +3,13 @@
 use std::fmt;
 use std::hash::RandomState;
 use std::marker::PhantomData;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
 use super::{DeadlineMap, Expirations};
 use crate::timer::Timer;
 use crate::util::error::BuildError;
-use crate::util::sync::PerProcess;
 
 pub(super) const MOST_SHARDS: usize = 64;
 
@@ -47,11 +47,16 @@ pub(super) struct Config {
 }
 
 fn default_shards() -> usize {
-    static SHARDS: PerProcess<usize> = PerProcess::new();
-    *SHARDS.get(|_| {
-        let threads = thread::available_parallelism().map_or(1, usize::from);
-        (4 * threads).next_power_of_two().min(MOST_SHARDS)
-    })
+    /// Zero until it is known. Threads may each find out, because a lock could stay locked in a forked child.
+    static SHARDS: AtomicUsize = AtomicUsize::new(0);
+    let known = SHARDS.load(Relaxed);
+    if known > 0 {
+        return known;
+    }
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    let shards = (4 * threads).next_power_of_two().min(MOST_SHARDS);
+    SHARDS.store(shards, Relaxed);
+    shards
 }
 
 impl Default for Config {
