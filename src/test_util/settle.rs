@@ -82,9 +82,9 @@ pub(super) async fn settle_for_a_while() {
 /// before the call are received before their time passes, [`settle`] first. Then timers due by the new time fire in
 /// deadline order, while the clock shows their deadlines. When this returns, their tasks have been woken;
 /// [`advance_and_settle`] lets them run at each deadline. On tokio's clock, as with [`tokio::time::advance`], they run
-/// before this returns if a task calls it, and once the caller waits if that is in `block_on`. A `block_on`
-/// within a task or blocking work of another runtime counts as a task. tokio's own timers all fire at the end, at the
-/// latest when the caller waits.
+/// before this returns if a task calls it, and once the caller waits if that is in `block_on`. A `block_on` within a task
+/// or blocking work of another runtime counts as a task. tokio's own timers all fire at the end, at the latest when the
+/// caller waits.
 ///
 /// This applies to the runtime's own timer, and on a multi-thread runtime to every timer that follows its clock. A
 /// clock stops about 530 years from now, and later deadlines are never reached.

@@ -82,8 +82,7 @@ impl Builder {
     /// The default is one shard per worker of the current runtime, so workers share no lock. Current-thread runtimes
     /// and [`build_with_driver`](Builder::build_with_driver) outside a runtime get one shard. Choose more if many
     /// threads outside the runtime register timers, and 1 for a separate timer with little to do: an empty shard takes
-    /// about 12 kilobytes, and memory is taken for a number rounded up to a power of
-    /// two.
+    /// about 12 kilobytes, and memory is taken for a number rounded up to a power of two.
     ///
     /// # Examples
     ///

@@ -63,7 +63,8 @@ use crate::wheel::Tick;
 ///
 /// Keys are hashed, and keys and values are dropped, outside the map's locks. `Hash` and `Drop` may therefore use the
 /// map, and may panic. If several drops panic while the map drops many entries, all other keys and values are dropped
-/// nevertheless. If the drops of an entry's key and value both panic, or two drops within one insert, the process aborts.
+/// nevertheless. If the drops of an entry's key and value both panic, or two drops within one insert, the process
+/// aborts.
 ///
 /// Your closures, including drops in them, and `Clone` of values run under the lock of a shard: keep them short. They
 /// may use other maps; if threads nest two maps in opposite orders, these can deadlock. A call that locks the same map

@@ -50,7 +50,8 @@ pub enum Alarm {
     ///
     /// After the switch, timers fire late if workers block: the first 6 to 26 ms, and those of the next second 1 ms, or
     /// 2 ms if all workers are blocked. There is no switch on systems other than Linux, in programs that abort on
-    /// panics, for a driver that you spawn yourself, or with the feature `test-util`, on current-thread runtimes.
+    /// panics, for a driver that you spawn yourself, or with the feature `test-util`, on current-thread runtimes. With
+    /// many workers and few timers, the switch may come late or never.
     #[default]
     Auto,
     /// One thread per process that sleeps until the earliest deadline of all timers. It is as precise as the system's

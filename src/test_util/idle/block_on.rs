@@ -1,5 +1,6 @@
 //! Threads that block on a runtime not built by a bubble, and are not its workers; usually the one in `block_on`. After
-//! `block_in_place`, a task may run on another. Once that waits for blocking work, or is a worker again, it counts no longer.
+//! `block_in_place`, a task may run on another. Once that waits for blocking work, or is a worker again, it counts no
+//! longer.
 //!
 //! Linux says whether such a thread waits to be woken, as `block_on` does, or does anything else. On other systems
 //! these threads count as waiting, and the clock moves only after a short grace.
