@@ -12,9 +12,10 @@
 //    and the blocking work. No worker was unparked in between, and earlier work would still be queued, or would have
 //    unparked a worker.
 // 2. A parked worker may not know yet that a socket is ready. On Linux it counts as running as soon as the system wakes
-//    it. Elsewhere, on current-thread runtimes, if none of the known threads waits for sockets, and while a thread that
-//    was a worker is watched, all workers are called together: the one that waits for sockets handles those that are
-//    ready before it comes. A runtime is found idle only after `ROUNDS` such calls, or once all are seen to wait.
+//    it. Elsewhere, on current-thread runtimes without sockets, if none of the known threads waits for sockets, and while
+//    a thread that was a worker is watched, all workers are called together: the one that waits for sockets handles
+//    those that are ready before it comes. A runtime is found idle only after `ROUNDS` such calls, or once all are seen
+//    to wait.
 // 3. Blocking work is checked before the calls, because it may send to a socket, and after them, because a task that
 //    ran along with a call may have started some.
 
@@ -55,8 +56,8 @@ pub(crate) struct Steps {
     pub(crate) all_rest: bool,
 }
 
-/// The threads of a multi-thread runtime's workers, and the file with which one of them waits for sockets, or none.
-/// Once known, if the system says what threads do.
+/// The threads of the workers, and the file with which one of them waits for sockets, or none. Once known, if the system
+/// says what threads do.
 type Workers = Option<(Vec<Thread>, Vec<u64>)>;
 
 /// A runtime was found idle. While this lives, no other thread checks.
@@ -139,8 +140,8 @@ impl Watch {
         Some(count)
     }
 
-    /// Makes all workers run a task at the same time. Returns the new count and, on a multi-thread runtime, the
-    /// workers; `None` if anything else is seen to run.
+    /// Makes all workers run a task at the same time. Returns the new count and the workers; `None` if anything else is
+    /// seen to run.
     fn call_all(&self, before: u64) -> Option<(u64, Workers)> {
         let start = Instant::now();
         let gate = Arc::<Mutex<()>>::default();
@@ -162,7 +163,7 @@ impl Watch {
         drop(closed);
         let threads: Option<Vec<_>> = threads?.into_iter().collect();
         let after = self.comes_to_rest(parked_again)?;
-        let (threads, mut files) = (threads.filter(|_| !self.is_one_thread()), None);
+        let mut files = None;
         // A socket may have been handled along with the call, by a worker that counted as parked for part of it. Wait
         // as long again, unless all are seen to wait.
         wait_until(start.elapsed(), || {
@@ -171,7 +172,10 @@ impl Watch {
         });
         // Several workers may wake each other in vain.
         let is_all = after == parked_again || !self.is_one_thread();
-        (is_all && self.rests() == Some(after)).then_some((after, threads.zip(files)))
+        // Another thread may enter a current-thread runtime, which only the file shows.
+        let is_known = |(_, files): &(_, Vec<u64>)| !self.is_one_thread() || !files.is_empty();
+        let workers = threads.zip(files).filter(is_known);
+        (is_all && self.rests() == Some(after)).then_some((after, workers))
     }
 
     /// Waits until the runtime rests at a count of `at_least`.
@@ -239,5 +243,39 @@ impl Nap {
         } else {
             rest((looking / 4).min(Nap::LONGEST));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::runtime::Builder;
+    use tokio::sync::oneshot;
+
+    use super::*;
+
+    /// Whether one of up to so many checks finds a waiting runtime idle without waking it.
+    fn is_seen_to_wait(runtime: &mut Builder, checks: usize) -> bool {
+        let runtime = runtime.build().unwrap();
+        let watch = Watch::of(runtime.handle());
+        let (end, ended) = oneshot::channel::<()>();
+        let thread = thread::spawn(move || runtime.block_on(ended));
+        let is_seen = (0..checks).any(|_| {
+            thread::sleep(Duration::from_millis(1));
+            let before = watch.steps();
+            watch.is_idle().is_some() && watch.steps() == before
+        });
+        end.send(()).unwrap();
+        thread.join().unwrap().unwrap();
+        is_seen
+    }
+
+    /// On a paused clock, a step of less than a millisecond took five times as long.
+    #[test]
+    fn a_check_wakes_no_current_thread_runtime_that_is_seen_to_wait_for_sockets() {
+        if !waits::are_known() {
+            return; // Under an emulator.
+        }
+        assert!(is_seen_to_wait(Builder::new_current_thread().enable_io(), 10_000));
+        assert!(!is_seen_to_wait(&mut Builder::new_current_thread(), 20), "another thread may be in it");
     }
 }
