@@ -50,6 +50,8 @@ pub(crate) enum Claim {
     NoAlarm,
     /// A test settles.
     Settle,
+    /// It waits to be told that the runtime is idle. With how many began to settle before it did.
+    Waits(u64),
     /// Blocking work runs.
     Work,
 }
@@ -104,6 +106,11 @@ impl Claims {
 
     pub(super) fn places(&self, claim: Claim) -> Vec<&'static Location<'static>> {
         self.lock().all.iter().filter(|(claimed, _)| *claimed == claim).map(|(_, place)| *place).collect()
+    }
+
+    pub(super) fn last_to_wait(&self) -> Option<u64> {
+        let number = |claim| if let Claim::Waits(number) = claim { Some(number) } else { None };
+        self.lock().all.iter().filter_map(|(claim, _)| number(*claim)).max()
     }
 
     /// Changes if a claim ends.

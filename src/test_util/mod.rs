@@ -91,7 +91,8 @@
 //! Blocking work that holds the clock must not wait for time to pass.
 //!
 //! The table is the same on every system, with one exception: the thread in `block_on` of a multi-thread runtime that
-//! you built. To avoid it, use a bubble, or spawn the body of the test and await it.
+//! you built. To avoid it, use a bubble, or spawn the body of the test and await it. If several threads block on a
+//! current-thread runtime, only the one that drives it holds the clock, as with tokio.
 //!
 //! - On Linux, time stands still while that thread computes, and for up to 100 ms while it blocks in another system call,
 //!   for example on a mutex or a channel. It stands still longer if the thread waits to read an `RwLock` and no other

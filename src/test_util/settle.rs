@@ -6,6 +6,7 @@
 
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
@@ -20,6 +21,7 @@ use crate::test_util::idle::Watch;
 use crate::test_util::manual::{By, ManualClock};
 use crate::test_util::pause::if_paused;
 use crate::test_util::when_idle::{Action, State, WhenIdle};
+use crate::util::sync::Counter;
 
 /// Waits until every other task of the current runtime waits and nothing is about to wake one. It moves no clock, and
 /// the clock need not be paused.
@@ -201,12 +203,17 @@ pub(super) async fn move_by(duration: Duration, settle: Option<&Settle>) {
     }
 }
 
+/// How many have begun to settle in this process.
+static BEGUN: Counter = Counter::new(0);
+
 /// Keeps the clock of the current runtime still, except for its owner.
 pub(super) struct Settle {
     watch: Arc<Watch>,
     _settles: Claimed,
     /// `Some` if tokio moves the clock.
     held: Option<Claimed>,
+    /// How many began before.
+    number: u64,
     gives_up: bool,
 }
 
@@ -216,14 +223,19 @@ impl Settle {
         Watch::note_this_thread(Some(&watch));
         let is_tokios = watch.is_one_thread() && !instant::clock_is_the_systems();
         let held = is_tokios.then(|| watch.claim(Claim::Move));
-        Settle { _settles: watch.claim(Claim::Settle), watch, held, gives_up: false }
+        let number = BEGUN.fetch_add(1, SeqCst);
+        Settle { _settles: watch.claim(Claim::Settle), watch, held, number, gives_up: false }
     }
 
     async fn wait(&self) {
         let watch = self.watch.clone();
-        let (idle, is_idle) = oneshot::channel();
+        let (tell, is_idle) = Tell::new(&watch, self.number, self.gives_up);
         let held = self.held.as_ref().map(|_| watch.claim(Claim::Move));
-        WhenIdle { held, ..WhenIdle::new(watch, Tell { idle: Some(idle), gives_up: self.gives_up }) }.start();
+        if held.is_some() {
+            // The clock may have moved while another thread, which drives the runtime, waits for tokio's timers.
+            watch.wake();
+        }
+        WhenIdle { held, ..WhenIdle::new(watch, tell) }.start();
         // Dropped by the task. An error means that the runtime has ended, which may be about to drop the task.
         let Ok(_no_alarm) = is_idle.await else { return task::yield_now().await };
     }
@@ -231,22 +243,49 @@ impl Settle {
 
 /// Tells a test that the runtime is idle or, if it gives up, that this takes long.
 struct Tell {
-    idle: Option<oneshot::Sender<Option<Claimed>>>,
+    waits: Option<(oneshot::Sender<Option<Claimed>>, Claimed)>,
+    number: u64,
     gives_up: bool,
 }
 
-impl Action for Tell {
-    fn state(&mut self, _: &Watch) -> State {
-        if self.idle.as_ref().is_none_or(oneshot::Sender::is_closed) { State::Over } else { State::Ready }
+impl Tell {
+    fn new(watch: &Watch, number: u64, gives_up: bool) -> (Tell, oneshot::Receiver<Option<Claimed>>) {
+        let (idle, is_idle) = oneshot::channel();
+        let waits = Some((idle, watch.claim(Claim::Waits(number))));
+        (Tell { waits, number, gives_up }, is_idle)
     }
 
-    fn act(&mut self, _: &Watch, no_alarm: &mut Option<Claimed>) -> bool {
-        self.idle.take().is_some_and(|idle| idle.send(no_alarm.take()).is_ok())
+    /// Whoever waits may do so again at once.
+    fn tell(&mut self, no_alarm: Option<Claimed>) -> bool {
+        self.waits.take().is_some_and(|(idle, waits)| {
+            drop(waits);
+            idle.send(no_alarm).is_ok()
+        })
+    }
+
+    fn began_last(&self, watch: &Watch) -> bool {
+        watch.claims.last_to_wait() == Some(self.number)
+    }
+}
+
+impl Action for Tell {
+    fn state(&mut self, watch: &Watch) -> State {
+        match &self.waits {
+            None => State::Over,
+            Some((idle, _)) if idle.is_closed() => State::Over,
+            Some(_) if self.began_last(watch) => State::Ready,
+            Some(_) => State::Later,
+        }
+    }
+
+    fn act(&mut self, watch: &Watch, no_alarm: &mut Option<Claimed>) -> bool {
+        // Another may have begun during the check.
+        self.began_last(watch) && self.tell(no_alarm.take())
     }
 
     fn report(&mut self, patience: Duration, watch: &Watch) -> Option<String> {
         if self.gives_up {
-            self.idle.take().map(|idle| idle.send(None));
+            self.tell(None);
             return None;
         }
         let what = watch.describe().unwrap_or_else(|| "tasks keep being woken".into());
@@ -257,7 +296,7 @@ impl Action for Tell {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+    use std::sync::atomic::AtomicBool;
     use std::sync::mpsc;
     use std::thread;
 
@@ -274,10 +313,9 @@ mod tests {
             }
         });
         begun.recv().unwrap();
-        let (idle, is_idle) = oneshot::channel();
         let print = Box::new(move |text: &str| sender.send(text.to_owned()).unwrap());
         let watch = Watch::of(runtime.handle());
-        let tell = Tell { idle: Some(idle), gives_up: false };
+        let (tell, is_idle) = Tell::new(&watch, 0, false);
         let looks = WhenIdle { patience: Duration::from_secs(1), print, ..WhenIdle::new(watch, tell) }.start();
         let report = reports.recv().unwrap();
         assert!(report.contains("has not settled after 1s: a task is running on worker 0 or blocking it"), "{report}");
@@ -288,9 +326,9 @@ mod tests {
         assert!(reports.try_recv().is_err(), "it reports once");
 
         let watch = Watch::of(runtime.handle());
-        let (idle, mut is_idle) = oneshot::channel();
+        let (mut tell, mut is_idle) = Tell::new(&watch, 0, false);
         let mut no_alarm = Some(watch.claim(Claim::NoAlarm));
-        assert!(Tell { idle: Some(idle), gives_up: false }.act(&watch, &mut no_alarm));
+        assert!(tell.act(&watch, &mut no_alarm));
         assert!(
             no_alarm.is_none() && is_idle.try_recv().unwrap().is_some(),
             "the test's own task sets the alarms again"

@@ -6,11 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread;
 
-use crate::common::{HOUR, block_a_worker, both_flavours, joined, ms, multi_thread, must_end, poll, polled, step};
+use crate::common::{
+    HOUR, block_a_worker, both_flavours, joined, ms, multi_thread, must_end, paused, poll, polled, step,
+};
 use crate::kinds::{Kind, on_each, on_each_and_in_a_task};
 use futures::FutureExt as _;
 use futures::future::LocalBoxFuture;
-use hairspring::test_util::{self, advance_and_settle, settle};
+use hairspring::test_util::{self, advance_and_settle, hold, settle};
 use hairspring::{Instant, pause, resume, sleep};
 
 const PAUSED: [Kind; 4] = [Kind::StartPaused, Kind::NoSockets, Kind::PausedLater, Kind::Workers(2)];
@@ -66,6 +68,56 @@ fn several_tasks_may_settle_or_stop_waiting() {
     on_each(&PAUSED, || async {
         assert!(futures::poll!(Box::pin(settle())).is_pending());
         sleep(HOUR).await; // The clock moves again.
+    });
+}
+
+/// A bug that this crate had: the thread in the runtime went on to wait for tokio's timers by the time before the move.
+#[test]
+fn tokios_timers_fire_although_another_thread_drives_the_runtime() {
+    for held in [false, true] {
+        must_end(move || {
+            paused().block_on(async {
+                let _hold = held.then(hold);
+                let sleep = tokio::spawn(tokio::time::sleep(HOUR));
+                settle().await;
+                let handle = tokio::runtime::Handle::current();
+                let advances = move || {
+                    handle.block_on(advance_and_settle(2 * HOUR));
+                    sleep.is_finished()
+                };
+                assert!(tokio::task::spawn_blocking(advances).await.unwrap(), "held: {held}");
+            });
+        });
+    }
+}
+
+/// A bug that this crate had: chance decided which went on first, so the clock moved past some that wanted to settle.
+#[test]
+fn if_several_wait_the_last_to_begin_goes_on_first() {
+    on_each(&PAUSED, || async {
+        let ticks = tokio::spawn(async {
+            loop {
+                sleep(ms(3)).await;
+            }
+        });
+        for _ in 0..3 {
+            let start = Instant::now();
+            let settles = tokio::spawn(async move {
+                sleep(ms(10)).await;
+                settle().await;
+                start.elapsed()
+            });
+            let advances = tokio::spawn(async move {
+                sleep(ms(20)).await;
+                advance_and_settle(ms(25)).await;
+                start.elapsed()
+            });
+            advance_and_settle(ms(100)).await;
+            assert_eq!((settles.await.unwrap(), advances.await.unwrap(), start.elapsed()), (ms(10), ms(45), ms(100)));
+            tokio::join!(advance_and_settle(ms(10)), advance_and_settle(ms(20)));
+            assert_eq!(start.elapsed(), ms(130));
+        }
+        ticks.abort();
     });
 }
 

@@ -125,8 +125,7 @@ impl Watch {
         if self.is_one_thread() || waits::are_known() { Duration::ZERO } else { UNSEEN }
     }
 
-    /// Makes sure that the runtime has handled all sockets that are ready, and all due timers. Returns `None` if there
-    /// were any.
+    /// Makes sure that the runtime has handled all sockets that are ready. Returns `None` if there were any.
     fn handles_sockets(&self, workers: &mut Workers, mut count: u64) -> Option<u64> {
         for _ in 0..ROUNDS {
             // A watched thread may be a worker again: the call tells.

@@ -167,9 +167,13 @@ impl Watch {
         let parked = || waits::while_parked(&self.metrics, 0);
         let before = parked();
         if before.is_some() {
-            registry::spawn(&self.runtime, "hairspring clock", async {});
+            self.wake();
             wait_until(Duration::MAX, || parked() != before || self.has_ended());
         }
+    }
+
+    pub(crate) fn wake(&self) {
+        registry::spawn(&self.runtime, "hairspring clock", async {});
     }
 
     /// Panics if the CPU has no 64-bit atomics: tokio counts nothing there.
