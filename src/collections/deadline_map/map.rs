@@ -56,8 +56,8 @@ use crate::wheel::Tick;
 /// Once all handles are dropped, the remaining entries still expire at their deadlines, and then the stream ends. The
 /// task that reads the stream should therefore not own a handle.
 ///
-/// If the stream is dropped, the map stays usable. Each insert then drops up to two expired entries, so a map in use
-/// does not grow without bound.
+/// If the stream is dropped, the map stays usable. Each insert then drops up to two expired entries of its shard, so a
+/// map in use does not grow without bound.
 ///
 /// # Locks and your code
 ///
