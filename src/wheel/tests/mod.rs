@@ -226,99 +226,7 @@ fn the_largest_delay_saturates_and_does_not_fire_at_once() {
     assert_eq!(wheel.pop(Tick::MAX), Some("never"));
 }
 
-// Boundaries
-
-/// folly `67cb8eed5`
-#[test]
-fn a_timer_for_the_first_slot_of_a_level_fires_without_an_extra_tick() {
-    for power in spans() {
-        assert_all_on_their_tick(Wheel::new(), vec![Tick(power)]);
-        assert_all_on_their_tick(Wheel::new(), vec![Tick(power), Tick(power), Tick(power + 1)]);
-    }
-}
-
-/// netty 1959, akka 1016
-#[test]
-fn timers_at_exact_multiples_of_a_span_fire_on_their_tick() {
-    for start in [0, 1, 64, (1 << 30) - 1] {
-        let multiples = spans().flat_map(|span| (1..=3).map(move |times| span.saturating_mul(times)));
-        let deadlines = multiples.flat_map(|far| [far - 1, far, far.saturating_add(1)]);
-        assert_all_on_their_tick(
-            Wheel::starting_at(Tick(start)),
-            deadlines.map(|far| Tick(start) + Ticks(far)).collect(),
-        );
-    }
-}
-
-/// async-io `ff76625`
-#[test]
-fn a_timer_that_is_due_exactly_now_fires() {
-    for start in [0, 5, 63, 64, 1 << 36] {
-        for away in [0, 1, 63, 64, 4_096] {
-            let now = Tick(start) + Ticks(away);
-            let mut wheel = Wheel::starting_at(Tick(start));
-            wheel.insert(now, "now");
-            assert_eq!(wheel.next_expiration(), Some(now));
-            assert_eq!(wheel.pop(now), Some("now"));
-        }
-    }
-}
-
 // The clock
-
-/// Linux `30c66fc30ee7`
-#[test]
-fn arming_in_the_past_does_not_move_time_back() {
-    for past in [0, 1, 64, 999_999, 1_000_000] {
-        let mut wheel = Wheel::starting_at(Tick(1_000_000));
-        wheel.insert(Tick(past), Tick(past));
-        wheel.insert(Tick(1_000_100), Tick(1_000_100));
-        assert_eq!(wheel.elapsed(), Tick(1_000_000));
-        assert_eq!(drain(&mut wheel, Tick(1_000_000)), [Tick(past)]);
-        assert_eq!(wheel.elapsed(), Tick(1_000_000));
-        assert_next_at(&mut wheel, Tick(1_000_100));
-    }
-}
-
-/// tokio 684, 4044, 3619
-#[test]
-fn a_clock_that_steps_back_loses_no_timer_and_fires_none_early() {
-    let (now, seconds_38) = (Tick(1 << 40), 38_000_000_000);
-    for back in [1, seconds_38] {
-        let stepped_back = Tick(now.0 - back);
-        let mut wheel = Wheel::new();
-        wheel.insert(now + Ticks(1), "armed before");
-        assert_eq!(wheel.pop(now), None);
-
-        assert_eq!(wheel.pop(stepped_back), None);
-        assert_eq!(wheel.elapsed(), now);
-        wheel.insert(stepped_back, "armed after");
-        assert_eq!(drain(&mut wheel, stepped_back), ["armed after"]);
-        assert_eq!(drain(&mut wheel, now), [""; 0]);
-        assert_eq!(drain(&mut wheel, now + Ticks(1)), ["armed before"]);
-    }
-}
-
-/// camunda 767, agrona 73
-#[test]
-fn polling_more_or_less_often_than_every_tick_misses_nothing() {
-    for period in [9, 18, 10_000] {
-        let mut wheel = Wheel::new();
-        for deadline in (0..300).chain((300..20_000).step_by(97)) {
-            wheel.insert(Tick(deadline), deadline);
-        }
-        let mut time = 0;
-        while !wheel.is_empty() {
-            let (before, now) = ((time.max(period) - period) / 10, time / 10);
-            for deadline in drain(&mut wheel, Tick(now)) {
-                assert!(deadline == 0 || (before < deadline && deadline <= now), "{deadline} came at {now}");
-            }
-            assert!(wheel.next_expiration().is_none_or(|next| next > Tick(now)));
-            time += period;
-            assert!(time < 300_000, "a timer was missed");
-        }
-    }
-}
 
 /// Linux `a683f390b93f`
 #[test]
@@ -351,25 +259,6 @@ fn short_timers_are_exact_and_cheap_after_an_hour_of_idling() {
     }
 }
 
-/// neqo 319
-#[test]
-fn arming_and_cancelling_work_after_a_stall_past_every_slot() {
-    for stall in spans().flat_map(|span| [span - 1, span, span + 1]) {
-        let now = Tick(stall);
-        let mut wheel = Wheel::new();
-        let slept_through = wheel.insert(Tick(3), "slept through");
-        let cancelled = wheel.insert(now + Ticks(5), "cancelled");
-        wheel.insert(now + Ticks(6), "kept");
-        assert_eq!(wheel.remove(cancelled), Some("cancelled"));
-        assert!(matches!(wheel.step(now), Step::Fired { key, .. } if key == slept_through));
-        let cancelled = wheel.insert(now + Ticks(5), "cancelled");
-        assert_eq!(wheel.remove(cancelled), Some("cancelled"));
-        wheel.check();
-        assert_eq!(wheel.pop(now + Ticks(5)), None);
-        assert_eq!(wheel.pop(now + Ticks(6)), Some("kept"));
-    }
-}
-
 /// netty 1246
 #[test]
 fn an_idle_wheel_asks_for_nothing_and_a_lone_timer_for_one_wake_up() {
@@ -381,44 +270,6 @@ fn an_idle_wheel_asks_for_nothing_and_a_lone_timer_for_one_wake_up() {
         assert_eq!(wheel.next_expiration(), Some(deadline));
         assert_eq!(wheel.step(deadline), Step::Fired { key, deadline, value: () });
         assert_eq!((wheel.step(deadline), wheel.next_expiration()), (Step::Done, None));
-    }
-}
-
-// Resetting and cancelling
-
-/// go 47329, 47762
-#[test]
-fn a_reset_to_sooner_or_later_takes_effect_and_keeps_the_key() {
-    for start in [0, 63, (1 << 36) - 2] {
-        let mut wheel = Wheel::starting_at(Tick(start));
-        let key = wheel.insert(Tick::MAX, "reset");
-        // Earlier each time, then later each time.
-        for away in spans().collect::<Vec<_>>().into_iter().rev().chain(spans()) {
-            let deadline = Tick(start) + Ticks(away);
-            assert!(wheel.reset(key, deadline));
-            assert_eq!((wheel.deadline(key), wheel.next_expiration()), (Some(deadline), Some(deadline)));
-        }
-        assert!(wheel.reset(key, Tick(start + 1)));
-        assert_eq!(wheel.step(Tick(start + 1)), Step::Fired { key, deadline: Tick(start + 1), value: "reset" });
-    }
-}
-
-/// tokio 3558, 3270
-#[test]
-fn a_key_of_an_entry_that_is_gone_never_names_a_newer_one() {
-    let mut wheel = Wheel::new();
-    let mut old = Vec::new();
-    for n in 0..many(1_000) {
-        // A single cell is reused each time, after firing and after cancelling.
-        let key = wheel.insert(wheel.elapsed() + Ticks(1), n);
-        for &stale in &old {
-            assert!(stale != key && !wheel.reset(stale, Tick::MAX));
-            assert_eq!((wheel.remove(stale), wheel.get(stale), wheel.deadline(stale)), (None, None, None));
-        }
-        assert_eq!(wheel.get(key), Some(&n));
-        *wheel.get_mut(key).unwrap() += 1;
-        assert_eq!(if n % 2 == 0 { wheel.remove(key) } else { wheel.pop(Tick(n + 1)) }, Some(n + 1));
-        old.push(key);
     }
 }
 

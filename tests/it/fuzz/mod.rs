@@ -17,6 +17,9 @@ fn rounds<T: run::Target>(rounds: u64) {
     });
 }
 
+/// netty 1959, akka 1016, folly `67cb8eed5`, async-io `ff76625`: entries due at a boundary, or now. Linux `30c66fc30ee7`,
+/// tokio 684, 4044, 3619: deadlines in the past, and a clock that steps back. camunda 767, agrona 73, neqo 319: irregular
+/// steps. go 47329, 47762, tokio 3558, 3270: resets, and keys of entries that are gone.
 #[test]
 fn a_wheel_agrees_with_a_sorted_map() {
     rounds::<wheel::Pair>(200);
