@@ -1,11 +1,11 @@
 //! Intervals: late ticks, resets and errors. `drop_in` and `test_time::like_tokio` compare the rest with tokio's.
 
-use std::task::{Context, Poll};
+use std::task::Context;
 
 use crate::common::{HOUR, Wakes, YEAR, ms, pass, polled, settle};
 use futures::FutureExt;
-use hairspring::MissedTickBehavior::{Burst, Delay, Skip};
-use hairspring::{Duration, Instant, Interval, Timer, boot, interval, interval_at, timeout};
+use hairspring::MissedTickBehavior::{Delay, Skip};
+use hairspring::{Duration, Instant, Timer, boot, interval, interval_at, timeout};
 
 /// A bug that this crate had: the rounding of the timer counted as lateness, so 100 periods with `Delay` took 128.
 #[tokio::test(start_paused = true)]
@@ -34,7 +34,7 @@ async fn a_tick_is_late_after_5_ms_and_all_that_its_timer_may_delay_it() {
     }
 }
 
-/// A bug that this crate had: the next tick came at most 500 years after the last, and so at once.
+/// Bugs that this crate had: the next tick came at most 500 years after the last, and so at once; or never.
 #[tokio::test(start_paused = true)]
 async fn a_tick_that_is_centuries_late_is_followed_by_none_at_once() {
     for behavior in [Delay, Skip] {
@@ -43,30 +43,7 @@ async fn a_tick_that_is_centuries_late_is_followed_by_none_at_once() {
         ticks.set_missed_tick_behavior(behavior);
         assert_eq!(ticks.tick().await, start);
         assert!(ticks.tick().now_or_never().is_none(), "{behavior:?}");
-    }
-}
-
-/// tokio 3721: a burst of ticks after six hours asleep. Only `Burst` causes one.
-#[tokio::test(start_paused = true)]
-async fn only_burst_makes_up_for_six_hours_asleep() {
-    for (behavior, immediately) in [(Burst, 6 * 3_600), (Delay, 1), (Skip, 1)] {
-        let start = Instant::now();
-        let mut ticks = interval(ms(1_000));
-        ticks.set_missed_tick_behavior(behavior);
-        assert_eq!(ticks.tick().await, start);
-        tokio::time::advance(6 * HOUR + ms(999)).await;
-        let mut came = 0;
-        while let Ok(tick) = timeout(Duration::ZERO, tokio::task::coop::unconstrained(ticks.tick())).await {
-            came += 1;
-            assert_eq!(tick, start + came * ms(1_000));
-        }
-        assert_eq!(came, immediately, "{behavior:?}");
-        let next = match behavior {
-            Delay => start + 6 * HOUR + ms(1_999),
-            Burst | Skip => start + 6 * HOUR + ms(1_000),
-        };
-        assert_eq!(ticks.tick().await, next, "{behavior:?}");
-        assert_eq!(Instant::now(), next);
+        assert!(timeout(2 * HOUR, ticks.tick()).await.is_ok(), "{behavior:?}");
     }
 }
 
@@ -85,34 +62,12 @@ async fn only_a_task_that_polls_is_woken() {
     assert!(ticks.poll_tick(&mut cx).is_ready());
     pass(ms(500)).await;
     assert_eq!(woken.count(), 1, "woken after a tick that it waited for");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_reset_wakes_a_waiting_task_at_the_new_time() {
-    type Reset = fn(&mut Interval);
-    let resets: [(Reset, Duration); 4] = [
-        (Interval::reset_immediately, ms(0)),
-        (|ticks| ticks.reset_after(ms(20)), ms(20)),
-        (|ticks| ticks.reset_at(Instant::now() + ms(30)), ms(30)),
-        (Interval::reset, HOUR),
-    ];
-    for (reset, after) in resets {
-        let (woken, waker) = Wakes::new();
-        let mut cx = Context::from_waker(&waker);
-        let mut ticks = interval(HOUR);
-        assert!(ticks.poll_tick(&mut cx).is_ready() && ticks.poll_tick(&mut cx).is_pending());
-        tokio::time::advance(ms(5)).await;
-        reset(&mut ticks);
-        settle().await;
-        if after > ms(0) {
-            pass(after.saturating_sub(ms(1))).await;
-            assert_eq!(woken.count(), 0);
-            pass(ms(1)).await;
-        }
-        assert_eq!(woken.count(), 1, "reset to {after:?} later");
-        assert_eq!(ticks.poll_tick(&mut cx), Poll::Ready(Instant::now()));
-        assert_eq!(ticks.tick().await, Instant::now());
-    }
+    while ticks.poll_tick(&mut cx).is_ready() {}
+    ticks.reset_after(ms(20));
+    pass(ms(19)).await;
+    assert_eq!(woken.count(), 1, "woken before the time of the reset");
+    pass(ms(1)).await;
+    assert_eq!(woken.count(), 2, "not woken at the time of the reset");
 }
 
 #[test]
