@@ -3,20 +3,17 @@
 use std::collections::BTreeSet;
 use std::future::poll_fn;
 use std::hint::spin_loop;
-use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, mpsc};
 use std::task::Poll;
 use std::thread;
 
 use crate::alarms::alarms_and_runtimes;
 use crate::common::{
-    HOUR, HUNG, Random, Wakes, both_flavours, current_thread, inside, ms, multi_thread, must_end, must_end_on,
-    on_both_flavours, on_wake, poll_with, polled, rounds, watched,
+    HOUR, HUNG, Random, Wakes, both_flavours, current_thread, inside, ms, multi_thread, must_end, must_end_on, on_wake,
+    poll_with, polled, rounds, watched,
 };
-use futures::StreamExt;
 use futures::future::join_all;
-use futures::stream::FuturesUnordered;
 use hairspring::timer::Alarm;
 use hairspring::{Duration, Instant, Timer, sleep, timeout};
 
@@ -84,61 +81,6 @@ fn a_sleep_registered_at_a_turns_end_fires() {
             }
             registered += usize::from(poll_with(&mut nap, &waker).is_pending());
         }
-    });
-}
-
-/// Registers a sleep whose waker registers the next one, until `stop` is set.
-fn register_from_wakers(timer: &Timer, stop: &Arc<AtomicBool>) {
-    let (timers, stops) = (timer.clone(), stop.clone());
-    let waker = on_wake(move || {
-        if !stops.load(SeqCst) {
-            register_from_wakers(&timers, &stops);
-        }
-    });
-    let mut short = Duration::from_nanos(500);
-    let mut next = timer.sleep(short);
-    // On a slow machine the deadline may already have passed. Then try a longer sleep.
-    while poll_with(&mut next, &waker).is_ready() {
-        short *= 2;
-        next = timer.sleep(short);
-    }
-    std::mem::forget(next);
-}
-
-/// libuv 4245, akka 32271: a zero delay that was registered again whenever it fired let nothing else run.
-#[test]
-fn sleeps_that_wakers_register_let_others_progress() {
-    must_end(|| {
-        let runtime = current_thread();
-        let stop = Arc::new(AtomicBool::new(false));
-        register_from_wakers(&inside(&runtime, Timer::current), &stop);
-        for _ in 0..20 {
-            runtime.block_on(sleep(ms(1)));
-        }
-        stop.store(true, SeqCst);
-        runtime.block_on(sleep(ms(2)));
-    });
-}
-
-/// tokio 7883: a sleep never completed under a combinator that polls eagerly.
-#[test]
-fn an_eager_poller_sees_the_deadline_pass() {
-    on_both_flavours(|| async {
-        let mut nap = sleep(ms(5));
-        poll_fn(|cx| {
-            // The task never yields, so only reading the clock can end this.
-            while Pin::new(&mut nap).poll(cx).is_pending() {}
-            Poll::Ready(())
-        })
-        .await;
-        let mut nap = sleep(ms(5));
-        poll_fn(|cx| {
-            cx.waker().wake_by_ref();
-            Pin::new(&mut nap).poll(cx)
-        })
-        .await;
-        let mut eager: FuturesUnordered<_> = (0..20).map(|index| sleep(ms(index))).collect();
-        while eager.next().await.is_some() {}
     });
 }
 
