@@ -12,13 +12,9 @@ use crate::common::{
     HOUR, Wakes, bare, both_flavours, current_thread, inside, ms, multi_thread, must_end, panic_message, poll, polled,
     polled_with, use_time, watched,
 };
-use futures::StreamExt;
 use futures::executor::block_on;
 use futures::future::{BoxFuture, join_all};
-use hairspring::{
-    DelayQueue, Duration, Instant, Sleep, Timer, TrySleep, interval, interval_at, sleep, sleep_until, timeout,
-    timeout_at,
-};
+use hairspring::{Duration, Instant, Sleep, Timer, TrySleep, interval, sleep, timeout};
 use tokio::runtime::{Builder, Handle, LocalOptions, Runtime};
 use tokio::task::{LocalSet, block_in_place, spawn_local};
 
@@ -27,28 +23,6 @@ fn waiting_on(runtime: &Runtime, after: Duration) -> Sleep {
     let mut sleep = inside(runtime, || polled(sleep(HOUR)));
     sleep.reset_at(Instant::now() + after);
     sleep
-}
-
-/// A bug that this crate had: sleeps panicked outside a runtime.
-#[test]
-fn everything_works_without_a_runtime() {
-    must_end(|| {
-        let start = Instant::now();
-        block_on(async {
-            use_time().await;
-            sleep_until(start + ms(4)).await;
-            assert!(timeout_at(start + ms(7), pending::<()>()).await.is_err());
-            assert!(start.elapsed() >= ms(7));
-            assert_eq!(timeout(HOUR, sleep(ms(1))).await, Ok(()));
-            let at = Instant::now() + ms(2);
-            assert_eq!(interval_at(at, HOUR).tick().await, at);
-
-            let mut queue = DelayQueue::new();
-            queue.insert('a', ms(2));
-            assert!(queue.next().await.is_some_and(|expired| expired.deadline() <= Instant::now()));
-            assert!(queue.next().await.is_none());
-        });
-    });
 }
 
 /// Polls a future whose runtime has ended.
@@ -115,22 +89,6 @@ fn the_next_timer_ignores_a_sleep_left_behind() {
             block_on(sleep);
         }
     });
-}
-
-/// A thread in `block_on` polls its sleep again only when it is woken.
-#[test]
-fn the_end_of_a_runtime_wakes_waiting_threads() {
-    for home in both_flavours() {
-        must_end(move || {
-            let (_nap, woken) = watched(waiting_on(&home, 2 * HOUR));
-            let waits = waiting_on(&home, ms(100));
-            let outside = thread::spawn(move || block_on(waits));
-            thread::sleep(ms(20));
-            drop(home);
-            assert_eq!(woken.count(), 1);
-            outside.join().unwrap();
-        });
-    }
 }
 
 /// Dropping the runtime waits for the thread, so the sleep panics. tokio's sleeps do the same.

@@ -1,7 +1,7 @@
 //! Sleeps are never early, and are ready at their deadline. `drop_in` compares them with tokio's.
 
 use crate::alarms::alarms;
-use crate::common::{HOUR, Random, both_flavours, joined, ms, must_end_on, pass, paused, poll, polled};
+use crate::common::{Random, both_flavours, joined, ms, must_end_on, poll};
 use hairspring::{Duration, Instant, Sleep, Timer, sleep, sleep_until};
 
 #[test]
@@ -40,26 +40,6 @@ fn no_sleep_is_early_by_a_nanosecond() {
             });
         }
     }
-}
-
-/// A sleep learns that its timer has ended at its next poll. Until then, `is_elapsed` tells whether that poll will be
-/// ready.
-#[test]
-fn an_orphaned_sleep_has_elapsed_after_its_deadline() {
-    must_end_on(paused(), async || {
-        let timer = Timer::builder().build().unwrap();
-        let [fired, mut lost] = [10, 20].map(|after| polled(timer.sleep(ms(after))));
-        pass(ms(10)).await;
-        assert_eq!(timer.shutdown(), 1);
-        for others in 0..3 {
-            assert!(fired.is_elapsed() && !lost.is_elapsed(), "with {others} timers since");
-            // This may reuse the memory of the timer that ended.
-            let other = Timer::builder().build().unwrap();
-            assert!(poll(&mut other.sleep(HOUR)).is_pending());
-        }
-        tokio::time::advance(ms(10)).await;
-        assert!(lost.is_elapsed() && poll(&mut lost).is_ready());
-    });
 }
 
 /// A bug that this crate had: it waited for the other timer's resolution.
