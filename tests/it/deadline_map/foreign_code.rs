@@ -128,23 +128,26 @@ fn drops_of_keys_and_values_may_use_the_map() {
             assert!(map.len() <= 50);
         }
     }
-    fn insert(map: &Map, number: u32, after: Duration) {
+    fn key(map: &Map, number: u32) -> Key {
         let of_key = uses(map);
-        let key = Key(
+        Key(
             number,
             Box::new(move |what| {
                 if what == "drop" {
                     of_key();
                 }
             }),
-        );
-        drop(map.insert(key, OnDrop(Box::new(uses(map))), after));
+        )
+    }
+    fn insert(map: &Map, number: u32, after: Duration) {
+        drop(map.insert(key(map, number), OnDrop(Box::new(uses(map))), after));
     }
     must_end(|| {
         let (map, mut expirations) = DeadlineMap::new();
         (0..50).for_each(|number| insert(&map, number, HOUR));
         insert(&map, 1, HOUR);
         drop(map.remove(&Key::calm(2)));
+        drop(map.insert_if_absent(key(&map, 1), OnDrop(Box::new(uses(&map))), HOUR));
         insert(&map, 3, Duration::ZERO);
         assert!(matches!(poll(&mut expirations), Poll::Ready(Some((Key(3, _), _)))));
         map.retain(|key, _| key.0 % 2 == 0);
@@ -282,25 +285,16 @@ fn a_clone_that_uses_the_map_leaves_it_whole() {
     assert_eq!(message, USED_THE_SAME_MAP);
     assert_eq!(panic_message(|| drop(map.get_or_insert_with(1, HOUR, || panic!("there is one")))), USED_THE_SAME_MAP);
     assert_eq!(panic_message(|| drop(map.get(&2))), "on purpose");
+    // A function that is not called is dropped outside the locks.
+    let uses = OnDrop(|| assert!(map.contains_key(&1)));
+    let make = move || {
+        let _uses = &uses;
+        panic!("there is one")
+    };
+    assert_eq!(panic_message(|| drop(map.get_or_insert_with(2, HOUR, make))), "on purpose");
+    assert_eq!(panic_message(|| drop(map.get_or_insert_with(3, HOUR, || Value(None)))), "on purpose");
+    assert!(map.remove(&3).is_some(), "it was inserted before it was cloned");
     assert!(map.remove(&1).is_some() && map.remove(&2).is_some());
-}
-
-#[test]
-fn a_closure_may_use_another_map() {
-    must_end(|| {
-        let ((map, _one), (other, _two), (third, _three)) = (hundred(), hundred(), hundred());
-        let seen = map.get_with(&1, |_| {
-            let inner = other.update(&2, |_| {
-                assert_eq!(panic_message(|| map.get(&3)), USED_THE_SAME_MAP, "the outer one");
-                assert_eq!(panic_message(|| other.remove(&3)), USED_THE_SAME_MAP, "the inner one");
-                third.get(&3)
-            });
-            (inner, other.remove(&2), panic_message(|| map.get(&3)))
-        });
-        assert!(matches!(seen, Some((Some(Some(3)), Some(2), _))));
-        // Both can be used again.
-        assert_eq!((map.remove(&1), other.get(&2), third.remove(&1)), (Some(1), None, Some(1)));
-    });
 }
 
 type Code = Box<dyn FnMut()>;
@@ -319,10 +313,13 @@ fn a_closure_may_use_another_map_while_its_thread_ends() {
             let ((map, _one), (other, _two)) = (hundred(), hundred());
             let nested = move || {
                 map.get_with(&1, |_| {
-                    other.get_with(&2, |value| {
-                        assert_eq!(panic_message(|| map.get(&3)), USED_THE_SAME_MAP);
+                    let inner = other.get_with(&2, |value| {
+                        assert_eq!(panic_message(|| map.get(&3)), USED_THE_SAME_MAP, "the outer one");
+                        assert_eq!(panic_message(|| other.remove(&3)), USED_THE_SAME_MAP, "the inner one");
                         *value
-                    })
+                    });
+                    assert_eq!(panic_message(|| map.get(&3)), USED_THE_SAME_MAP, "after the inner closure");
+                    inner
                 })
             };
             // Its destructor comes after those of thread-locals that are used later.

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::thread;
 
-use crate::common::{HOUR, OnDrop, must_end, panic_message, rounds};
+use crate::common::{HOUR, must_end, rounds};
 use hairspring::DeadlineMap;
 
 /// `insert_if_absent` takes the same lock: see the models.
@@ -28,40 +28,5 @@ fn one_of_several_threads_makes_the_value() {
                 }
             });
         }
-    });
-}
-
-/// A value whose clone panics, and whose drop uses the map.
-struct Value(DeadlineMap<u8, Value>);
-
-impl Clone for Value {
-    fn clone(&self) -> Value {
-        panic!("on purpose")
-    }
-}
-
-impl Drop for Value {
-    fn drop(&mut self) {
-        let _ = self.0.contains_key(&0);
-    }
-}
-
-#[test]
-fn what_is_not_inserted_is_dropped_outside_the_locks() {
-    must_end(|| {
-        let (map, _expirations) = DeadlineMap::new();
-        drop(map.insert(1, Value(map.clone()), HOUR));
-        assert_eq!(panic_message(|| map.get_or_insert_with(1, HOUR, || panic!("there is one"))), "on purpose");
-        // A function that is not called is dropped.
-        let uses = OnDrop(|| assert!(map.contains_key(&1)));
-        let make = move || {
-            let _uses = &uses;
-            panic!("there is one")
-        };
-        assert_eq!(panic_message(|| map.get_or_insert_with(1, HOUR, make)), "on purpose");
-        assert_eq!(panic_message(|| map.get_or_insert_with(2, HOUR, || Value(map.clone()))), "on purpose");
-        assert!(map.contains_key(&2), "it was inserted before it was cloned");
-        assert!(map.insert_if_absent(2, Value(map.clone()), HOUR).is_some());
-        map.clear();
     });
 }
