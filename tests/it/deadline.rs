@@ -1,11 +1,11 @@
 //! `Deadline`: order, limits, errors, and the format of gRPC's header.
 
 use std::error::Error;
-use std::future::{pending, ready};
+use std::future::pending;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::io;
 
-use crate::common::{HOUR, Wakes, YEAR, longest, ms, on_wake, poll, poll_with, polled, polled_with, watched};
+use crate::common::{HOUR, Wakes, YEAR, longest, ms, on_wake, poll, poll_with, polled, polled_with};
 use hairspring::error::Elapsed;
 use hairspring::io::TimeoutStream;
 use hairspring::{
@@ -210,32 +210,6 @@ async fn into_converts_it_wherever_an_instant_is_accepted() {
     each!(|at| stream.set_deadline(Some(at.into())));
     let [mut ticks, ..] = each!(|at| interval_at(at.into(), HOUR));
     assert_eq!(ticks.tick().await, now);
-}
-
-/// `longest` tests that nothing reaches it.
-#[tokio::test(start_paused = true)]
-async fn the_instant_of_never_sets_no_alarm() {
-    let never = Instant::from(Deadline::NEVER);
-    let (mut waits, woken) = watched(sleep_until(never + Duration::MAX));
-    assert_eq!(Timer::current().metrics().next_deadline(), None);
-    let mut queue = DelayQueue::new();
-    let key = queue.insert_at('a', never);
-    assert_eq!(queue.deadline(&key), never);
-    waits.reset_at(Instant::now() + ms(5));
-    sleep(ms(5)).await;
-    assert_eq!(woken.count(), 1, "after a reset to a deadline that comes");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_ready_future_wins_and_never_needs_no_timer() {
-    let passed = Deadline::at(Instant::now() - HOUR);
-    assert_eq!(passed.limit(ready(1)).await, Ok(1));
-    assert_eq!(Deadline::after(HOUR).limit(ready(2)).await, Ok(2));
-    assert_eq!(timeout(HOUR, ready(3)).await, Ok(3));
-    assert!(passed.limit(pending::<()>()).await.is_err());
-    let _never = polled(Box::pin(Deadline::NEVER.limit(pending::<()>())));
-    assert_eq!(Timer::current().metrics().registered(), 0);
-    assert_eq!(Deadline::NEVER.limit(async { 4 }).await, Ok(4));
 }
 
 /// A bug that this crate had: the poll left no waker while the deadline was never, and the timer kept the entry.

@@ -68,22 +68,6 @@ async fn snapshots_are_equal_while_nothing_changes() {
     assert_ne!(later, timer.metrics());
 }
 
-#[tokio::test(start_paused = true)]
-async fn lateness_is_the_time_from_deadline_to_turn() {
-    let timer = Timer::builder().build().unwrap();
-    let mut sleeps: Vec<_> = (0..10).map(|_| polled(timer.sleep(ms(10)))).collect();
-    // The driver waits until then, but the clock jumps further.
-    tokio::task::yield_now().await;
-    tokio::time::advance(ms(30)).await;
-    assert!(sleeps.iter_mut().all(|sleep| poll(sleep).is_ready()));
-    let metrics = timer.metrics();
-    let lateness = metrics.lateness();
-    assert_eq!((lateness.count(), metrics.fired(), lateness.max()), (10, 10, ms(20)));
-    for share in [0.0, 0.1, 0.5, 0.99, 1.0] {
-        assert_eq!(lateness.quantile(share), ms(20), "{share}: {lateness:?}");
-    }
-}
-
 #[test]
 fn the_next_deadline_is_the_earliest_pending() {
     let (timer, _driver) = Timer::builder().shards(1).build_with_driver().unwrap();
