@@ -36,9 +36,6 @@ pub(crate) const TOKIOS: [Kind; 4] = [Kind::StartPaused, Kind::NoSockets, Kind::
 pub(crate) const WORKERS: [Kind; 3] = [Kind::Workers(1), Kind::Workers(2), Kind::Workers(4)];
 /// Bubbles that build a runtime.
 pub(crate) const BUBBLES: [Kind; 2] = [Kind::Bubble, Kind::BubbleOfWorkers(2)];
-/// One of each.
-pub(crate) const EACH: [Kind; 5] =
-    [Kind::StartPaused, Kind::PausedLater, Kind::Workers(2), Kind::Bubble, Kind::BubbleOfWorkers(2)];
 
 impl Kind {
     pub(crate) fn make(self) -> Runtime {

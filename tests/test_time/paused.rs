@@ -8,7 +8,7 @@ use crate::common::{
     HOUR, Random, Wakes, block_a_worker, both_flavours, current_thread, ms, multi_thread, must_end, must_end_on,
     on_both_flavours, on_wake, panicked, paused, poll, poll_with, polled, until, wait_until, watched,
 };
-use crate::kinds::{BUBBLES, DAY, EACH, MICRO, TOKIOS, WORKERS, maybe_in_a_task, on_each, on_each_and_in_a_task};
+use crate::kinds::{BUBBLES, DAY, MICRO, TOKIOS, WORKERS, maybe_in_a_task, on_each, on_each_and_in_a_task};
 use crate::threads::inside::holds_time;
 use hairspring::test_util::{self, advance_and_settle};
 use hairspring::timer::Alarm;
@@ -336,32 +336,4 @@ fn misuse_panics_with_the_callers_line() {
     assert!(message.starts_with(outside), "{message}");
     assert_eq!(panicked(resume).0, outside);
     assert_eq!(panicked(pause).0, outside);
-}
-
-/// A bug that this crate had: the clock passed such a sleep, if the timer knew only in which slot of its wheel the burst
-/// was.
-#[test]
-fn a_sleep_just_before_a_burst_is_exact() {
-    on_each(&EACH, || async {
-        for round in 0..40 {
-            let start = Instant::now();
-            let burst = (0..60).map(|n| sleep_until(start + ms(40) + n * 7_919 % 1_000 * MICRO));
-            let mut burst: Vec<_> = burst.map(polled).collect();
-            // Now the timer looks for the first of the others.
-            drop(burst.pop());
-            let mut moved = burst.pop().unwrap();
-            for _ in 0..4 {
-                tokio::task::yield_now().await;
-            }
-            if round % 2 == 0 {
-                moved = sleep_until(start + ms(30));
-            } else {
-                moved.reset_at(start + ms(30));
-            }
-            moved.await;
-            assert_eq!(start.elapsed(), ms(30), "round {round}");
-            drop(burst);
-            sleep(ms(1) + MICRO).await;
-        }
-    });
 }
