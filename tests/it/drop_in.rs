@@ -169,7 +169,8 @@ async fn instants_and_errors() {
     assert_eq!(ours::errors(), theirs::errors());
 }
 
-/// A documented difference: tokio's sleep is ready once its driver has run.
+/// A documented difference: tokio's sleep is ready once its driver has run. tokio 7883: a sleep never completed under a
+/// combinator that polls eagerly.
 #[tokio::test]
 async fn a_waiting_sleep_is_ready_by_the_clock() {
     let (soon, mut cx) = (ms(20), Context::from_waker(Waker::noop()));

@@ -203,8 +203,9 @@ macro_rules! runs_with {
 runs_with!(tokio::time as with_tokio);
 runs_with!(hairspring as with_hairspring);
 
-/// tokio 6029: `Delay` drifted, because every slightly late tick postponed all that followed. A bug that this crate had:
-/// after a reset into the past, `is_elapsed` was false until a poll, or for ever.
+/// tokio 6029: `Delay` drifted, because every slightly late tick postponed all that followed. tokio 3721: only `Burst`
+/// makes up for a long time asleep. A bug that this crate had: after a reset into the past, `is_elapsed` was false until
+/// a poll, or for ever.
 #[test]
 fn each_task_leaves_the_same_trace() {
     must_end(|| {

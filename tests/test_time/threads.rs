@@ -11,7 +11,7 @@ use crate::common::{
 };
 use crate::kinds::{MICRO, computes_for};
 use hairspring::test_util::settle;
-use hairspring::{Duration, Instant, pause, sleep};
+use hairspring::{Instant, pause, sleep};
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use tokio::task::LocalSet;
