@@ -1,6 +1,5 @@
 //! `tower::Timeout` and `TimeoutLayer`, on a paused clock. Where tower's own do the same, a test compares them.
 
-use std::convert::Infallible;
 use std::future::{Ready, pending, ready};
 use std::io;
 use std::task::{Context, Poll, Waker};
@@ -83,13 +82,6 @@ fn a_full_or_ended_timer_fails_requests_that_have_to_wait() {
         assert_eq!(outcome(chosen.layer(service), (1, None)).await, "ended");
         assert_eq!(chosen.respond_with(shed).layer(service).oneshot((1, None)).await.unwrap(), 503);
     });
-}
-
-#[test]
-fn a_ready_response_wins_without_a_timer() {
-    // This runs without a runtime.
-    let mut service = Timeout::new(service_fn(|()| ready(Ok::<_, Infallible>(1))), Duration::ZERO);
-    assert!(matches!(poll(&mut service.call(())), Poll::Ready(Ok(1))));
 }
 
 /// A request: how long it takes, and how long it may take.
