@@ -2,10 +2,7 @@
 //! versions do the same at the same times, except for documented differences. `test_time::like_tokio` compares random
 //! programs.
 
-use std::pin::pin;
-use std::task::{Context, Waker};
-
-use crate::common::{ms, must_end, paused};
+use crate::common::{must_end, paused};
 
 /// The events of a program, with their times.
 #[derive(Debug, PartialEq)]
@@ -167,21 +164,4 @@ same!(sleeps_and_timeouts, intervals);
 async fn instants_and_errors() {
     assert_eq!(ours::instants(), theirs::instants());
     assert_eq!(ours::errors(), theirs::errors());
-}
-
-/// A documented difference: tokio's sleep is ready once its driver has run. tokio 7883: a sleep never completed under a
-/// combinator that polls eagerly.
-#[tokio::test]
-async fn a_waiting_sleep_is_ready_by_the_clock() {
-    let (soon, mut cx) = (ms(20), Context::from_waker(Waker::noop()));
-    loop {
-        let (mut ours, mut theirs) = (pin!(hairspring::sleep(soon)), pin!(tokio::time::sleep(soon)));
-        if ours.as_mut().poll(&mut cx).is_ready() || theirs.as_mut().poll(&mut cx).is_ready() {
-            continue; // The machine is slow.
-        }
-        // This blocks the thread of both drivers.
-        std::thread::sleep(soon + ms(5));
-        assert!(ours.as_mut().poll(&mut cx).is_ready());
-        return assert!(theirs.as_mut().poll(&mut cx).is_pending());
-    }
 }

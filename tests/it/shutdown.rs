@@ -11,10 +11,10 @@ use crate::common::{
     HOUR, OnDrop, Random, beside, both_flavours, current_thread, inside, ms, multi_thread, must_end, on_both_flavours,
     on_wake, poll, poll_with, polled, until, wait_until, watched,
 };
+use futures::FutureExt;
 use futures::executor::block_on;
-use futures::{FutureExt, StreamExt};
 use hairspring::error::Error;
-use hairspring::{DeadlineMap, DelayQueue, Duration, Instant, Timer, TrySleep, sleep, timeout};
+use hairspring::{Duration, Instant, Timer, TrySleep, sleep, timeout};
 use tokio::runtime::Handle;
 
 fn is_refused(sleep: &mut TrySleep) -> bool {
@@ -133,24 +133,6 @@ fn a_driver_ends_without_handles_and_pending_sleeps() {
         assert!((&mut driver).now_or_never().is_none());
         drop(waits);
         driver.await.unwrap();
-    });
-}
-
-#[test]
-fn futures_queues_and_maps_keep_their_timer() {
-    on_both_flavours(|| async {
-        let build = || Timer::builder().build().unwrap();
-        build().sleep(ms(2)).await;
-        let mut ticks = build().interval(ms(1));
-        for _ in 0..3 {
-            ticks.tick().await;
-        }
-        let mut queue = DelayQueue::with_timer(&build());
-        let (map, mut expirations) = DeadlineMap::with_timer(&build());
-        queue.insert('q', ms(3));
-        map.insert('k', 'm', ms(3));
-        assert_eq!(queue.next().await.unwrap().into_inner(), 'q');
-        assert_eq!(expirations.next().await, Some(('k', 'm')));
     });
 }
 

@@ -102,14 +102,3 @@ async fn sleeps_on_every_clock_can_be_fallible() {
     assert_eq!((on_wall.await, start.elapsed()), (Ok(()), ms(5)));
     assert_eq!(timer.metrics().pending(), 0);
 }
-
-/// The examples in the documentation give timers to sleeps, intervals and streams of each clock.
-#[tokio::test]
-async fn a_timeout_that_waits_moves_to_another_timer() {
-    let [timer, other] = [(); 2].map(|()| Timer::builder().build().unwrap());
-    let pending = || (timer.metrics().pending(), other.metrics().pending());
-    let mut limited = timeout(HOUR, std::future::pending::<()>()).with_timer(&timer);
-    assert!(poll(&mut limited).is_pending() && pending() == (1, 0));
-    let mut limited = limited.with_timer(&other);
-    assert!(pending() == (0, 0) && poll(&mut limited).is_pending() && pending() == (0, 1));
-}

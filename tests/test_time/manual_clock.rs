@@ -6,7 +6,7 @@ use std::thread;
 
 use crate::common::{
     HOUR, YEAR, blocking, current_thread, inside, joined, ms, multi_thread, must_end, must_end_on, on_both_flavours,
-    on_wake, panic_message, paused, poll, poll_with, until, watched,
+    on_wake, panic_message, paused, poll, poll_with, polled, until, watched,
 };
 use crate::kinds::{DAY, Kind, NANO, on_each};
 use hairspring::test_util::{ManualClock, settle};
@@ -266,7 +266,9 @@ fn a_clock_that_is_resumed_at_the_end_of_time_stays_there() {
 fn a_given_timer_keeps_the_deadline_and_its_own_clock() {
     let clock = ManualClock::new();
     let (timer, _driver) = Timer::builder().clock(&clock).build_with_driver().unwrap();
-    let mut limited = timeout_at(clock.now() + ms(10), std::future::pending::<()>()).with_timer(&timer);
+    let waits = polled(timeout_at(clock.now() + ms(10), std::future::pending::<()>()).with_timer(&timer_on(&clock)));
+    let mut limited = waits.with_timer(&timer);
+    assert_eq!(clock.pending(), 0, "it has left the timer on which it waited");
     let mut slept = boot::sleep(HOUR).with_timer(&timer);
     assert!(poll(&mut limited).is_pending() && poll(&mut slept).is_pending());
     clock.advance(ms(10));
