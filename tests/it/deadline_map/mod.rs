@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
 use crate::common::{HOUR, Wakes, bare, inside, ms, multi_thread, must_end, panic_message, polled};
-use futures::{Stream, StreamExt};
+use futures::Stream;
 use hairspring::{DeadlineMap, Duration, Expirations, Timer};
 
 fn poll_with<K, V>(expirations: &mut Expirations<K, V>, waker: &Waker) -> Poll<Option<(K, V)>> {
@@ -43,25 +43,6 @@ fn a_map_works_outside_runtimes_and_outlives_them() {
 }
 
 // The stream
-
-#[tokio::test(start_paused = true)]
-async fn the_stream_ends_after_the_last_handle_and_the_last_entry() {
-    let (map, mut expirations) = DeadlineMap::new();
-    let other = map.clone();
-    let (woken, waker) = Wakes::new();
-    map.insert('a', (), HOUR);
-    drop(map);
-    assert!(poll_with(&mut expirations, &waker).is_pending());
-    drop(other);
-    assert_eq!(woken.count(), 1, "dropping the last handle wakes, because the answer may have changed");
-    assert_eq!(expirations.next().await, Some(('a', ())));
-    assert_eq!((expirations.next().await, expirations.next().await), (None, None));
-
-    let (map, mut expirations) = DeadlineMap::<u8, u8>::new();
-    assert!(poll_with(&mut expirations, &waker).is_pending());
-    drop(map);
-    assert_eq!((woken.count(), poll(&mut expirations)), (2, Poll::Ready(None)), "an empty map");
-}
 
 #[tokio::test(start_paused = true)]
 async fn only_an_earlier_deadline_wakes_the_consumer() {
