@@ -14,7 +14,7 @@ use hairspring::{Instant, Sleep, Timer, sleep, sleep_until};
 use http_body_util::{BodyExt, Empty, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::rt::{self, Timer as _};
-use hyper::server::conn::http1;
+use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -24,6 +24,8 @@ use tokio::task::JoinHandle;
 
 const LIMIT: Duration = Duration::from_secs(10);
 const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nhost: here\r\n\r\n";
+/// The preface of HTTP/2 and an empty `SETTINGS` frame.
+const HTTP2_HELLO: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 
 async fn hello(_: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
     Ok(Response::new(Full::new(Bytes::from_static(b"hello"))))
@@ -95,6 +97,33 @@ fn slow_and_silent_clients_are_disconnected_on_time() {
         let start = Instant::now();
         closed(&mut client).await;
         assert_eq!(start.elapsed(), LIMIT, "the client falls silent after its requests");
+    });
+}
+
+#[test]
+fn http2_pings_disconnect_only_clients_that_do_not_answer() {
+    with_each_timer(async |timer| {
+        let mut builder = http2::Builder::new(TokioExecutor::new());
+        builder.timer(timer).keep_alive_interval(LIMIT).keep_alive_timeout(ms(3_000));
+        let (client, io) = duplex(4096);
+        let server = tokio::spawn(builder.serve_connection(TokioIo::new(io), service_fn(hello)));
+        let handshake = hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(client));
+        let (mut requests, connection) = handshake.await.unwrap();
+        let client = tokio::spawn(connection);
+        sleep(HOUR).await;
+        let response = requests.send_request(Request::new(Empty::<Bytes>::new())).await.unwrap();
+        assert_eq!(response.status(), 200, "a client that answers pings");
+        drop((requests, response));
+        client.await.unwrap().unwrap();
+        server.await.unwrap().unwrap();
+
+        let start = Instant::now();
+        let (mut client, io) = duplex(4096);
+        let server = tokio::spawn(builder.serve_connection(TokioIo::new(io), service_fn(hello)));
+        client.write_all(HTTP2_HELLO).await.unwrap();
+        closed(&mut client).await;
+        assert_eq!(start.elapsed(), LIMIT + ms(3_000), "a client that does not");
+        assert!(server.await.unwrap().is_err());
     });
 }
 

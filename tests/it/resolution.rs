@@ -34,6 +34,7 @@ fn a_ready_task_runs_before_a_microsecond_sleep_ends() {
     }
 }
 
+/// tokio 7883: a sleep never completed under a combinator that polls eagerly.
 #[test]
 fn a_later_poll_is_ready_without_a_driver() {
     let (timer, _driver) = Timer::builder().resolution(ms(1)).build_with_driver().unwrap();
