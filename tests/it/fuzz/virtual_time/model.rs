@@ -223,8 +223,10 @@ impl Model {
         });
     }
 
-    /// Waits for the threads that hold the clock.
+    /// Waits for the threads that hold the clock. A bubble does not see them, and on a busy machine none may run for a
+    /// second.
     pub(super) async fn waits_for_threads(&self) {
+        let _hold = self.clock.hold();
         let outside = std::mem::take(&mut self.lock().outside);
         for ended in outside {
             ended.await.expect("the thread ends");
