@@ -7,7 +7,7 @@ use std::thread;
 
 use crate::common::{
     HOUR, OnDrop, Wakes, blocking, both_flavours, current_thread, holding, inside, ms, multi_thread, must_end, on_wake,
-    pass, paused, poll, poll_with, polled, polled_with, wait_until, watched,
+    pass, paused, poll, poll_with, polled_with, wait_until, watched,
 };
 use futures::executor::block_on;
 use hairspring::timer::Driver;
@@ -154,20 +154,6 @@ fn outside_runtimes_a_blocking_waker_delays_only_few_wakers() {
         wait_until(|| woken.count() + 63 >= others.len());
         drop(end);
         wait_until(|| woken.count() >= others.len());
-    });
-}
-
-/// If a user's executor runs the driver, the driver's waker is user code too.
-#[test]
-fn a_driver_with_a_blocking_waker_delays_no_other() {
-    must_end(|| {
-        let (timer, mut driver) = Timer::builder().build_with_driver().unwrap();
-        let (starts, waker, _unblock) = blocking();
-        // Poll the driver first, because it must be waiting when the sleep is due.
-        assert!(poll_with(&mut driver, &waker).is_pending());
-        let _nap = polled(timer.sleep(ms(50)));
-        starts.recv().unwrap();
-        multi_thread(2).block_on(sleep(ms(5)));
     });
 }
 
