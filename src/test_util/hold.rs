@@ -40,7 +40,7 @@ use crate::test_util::lock;
 pub struct Hold(#[allow(dead_code)] pub(super) Claimed); // It holds as long as it exists.
 
 /// Why a clock must not move by itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Claim {
     /// A test holds it.
     Hold,
@@ -108,11 +108,6 @@ impl Claims {
         self.lock().all.iter().filter(|(claimed, _)| *claimed == claim).map(|(_, place)| *place).collect()
     }
 
-    pub(super) fn last_to_wait(&self) -> Option<u64> {
-        let number = |claim| if let Claim::Waits(number) = claim { Some(number) } else { None };
-        self.lock().all.iter().filter_map(|(claim, _)| number(*claim)).max()
-    }
-
     /// Changes if a claim ends.
     pub(super) fn ended(&self) -> u64 {
         self.lock().ended
@@ -126,6 +121,15 @@ impl Claims {
             moves();
         }
         may_move
+    }
+}
+
+impl Claimed {
+    /// Whether no one waits who began to settle later.
+    pub(super) fn began_last(&self) -> bool {
+        let claims = self.claims.lock();
+        let waiting = claims.all.iter().map(|(claim, _)| claim).filter(|claim| matches!(claim, Claim::Waits(_)));
+        waiting.max() == Some(&self.claim.0)
     }
 }
 

@@ -3,6 +3,8 @@
 // Invariants
 // 1. While a test settles, no paused clock that follows the runtime moves by itself.
 // 2. A thread checks, not a task: a task that checks would itself be work.
+// 3. If several wait, the one that began last goes on first. Its task then runs, so the runtime is not idle for the
+//    others.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -33,7 +35,8 @@ use crate::util::sync::Counter;
 /// else.
 ///
 /// If the runtime is still busy after five seconds of real time, a message on standard error says why. Tasks that keep
-/// waking each other never settle. Several tasks may settle at the same time: each returns once the others wait.
+/// waking each other never settle. Several tasks may settle at the same time: the one that began last goes on first, and
+/// the others once it waits again.
 ///
 /// # Cancel safety
 ///
@@ -126,8 +129,9 @@ pub fn advance(duration: Duration) -> impl Future<Output = ()> {
 /// The clock moves to the next deadline, fires the timers due there, and [settles](settle()) before it moves on. Use
 /// this rather than [`advance`](crate::advance()) if a task sleeps several times in that span.
 ///
-/// A [`hold`](crate::test_util::hold()) does not stop this. tokio's own timers do not stop the clock: they fire when it
-/// reaches the next deadline of this crate after theirs, or the end.
+/// A [`hold`](crate::test_util::hold()) does not stop this. If a task begins another advance or a [`settle`](settle()) on
+/// the way, that ends before this goes on. tokio's own timers do not stop the clock: they fire when it reaches the next
+/// deadline of this crate after theirs, or the end.
 ///
 /// # Cancel safety
 ///
@@ -137,8 +141,7 @@ pub fn advance(duration: Duration) -> impl Future<Output = ()> {
 /// # Panics
 ///
 /// The first poll panics if the clock is not paused ("time is not frozen: call `pause` first"), or outside a runtime.
-/// The message names the line that called it. A poll also panics if the system
-/// refuses a thread.
+/// The message names the line that called it. A poll also panics if the system refuses a thread.
 ///
 /// # Examples
 ///
@@ -244,7 +247,6 @@ impl Settle {
 /// Tells a test that the runtime is idle or, if it gives up, that this takes long.
 struct Tell {
     waits: Option<(oneshot::Sender<Option<Claimed>>, Claimed)>,
-    number: u64,
     gives_up: bool,
 }
 
@@ -252,7 +254,7 @@ impl Tell {
     fn new(watch: &Watch, number: u64, gives_up: bool) -> (Tell, oneshot::Receiver<Option<Claimed>>) {
         let (idle, is_idle) = oneshot::channel();
         let waits = Some((idle, watch.claim(Claim::Waits(number))));
-        (Tell { waits, number, gives_up }, is_idle)
+        (Tell { waits, gives_up }, is_idle)
     }
 
     /// Whoever waits may do so again at once.
@@ -262,25 +264,22 @@ impl Tell {
             idle.send(no_alarm).is_ok()
         })
     }
-
-    fn began_last(&self, watch: &Watch) -> bool {
-        watch.claims.last_to_wait() == Some(self.number)
-    }
 }
 
 impl Action for Tell {
-    fn state(&mut self, watch: &Watch) -> State {
+    fn state(&mut self, _: &Watch) -> State {
         match &self.waits {
             None => State::Over,
             Some((idle, _)) if idle.is_closed() => State::Over,
-            Some(_) if self.began_last(watch) => State::Ready,
+            Some((_, waits)) if waits.began_last() => State::Ready,
             Some(_) => State::Later,
         }
     }
 
-    fn act(&mut self, watch: &Watch, no_alarm: &mut Option<Claimed>) -> bool {
+    fn act(&mut self, _: &Watch, no_alarm: &mut Option<Claimed>) -> bool {
         // Another may have begun during the check.
-        self.began_last(watch) && self.tell(no_alarm.take())
+        let is_next = self.waits.as_ref().is_some_and(|(_, waits)| waits.began_last());
+        is_next && self.tell(no_alarm.take())
     }
 
     fn report(&mut self, patience: Duration, watch: &Watch) -> Option<String> {

@@ -241,7 +241,7 @@ fn a_child_does_not_move_its_parents_timerfd() {
         block_on(timer.sleep(ms(2)));
         let mut far = polled(timer.sleep(HOUR));
         let turns = || timer.metrics().turns();
-        // A turn of before may begin only now.
+        // The turn of an earlier sleep may begin only now.
         let a_child_moves_nothing = || {
             let before = turns();
             in_a_child(|| {

@@ -223,8 +223,7 @@ impl Model {
         });
     }
 
-    /// Waits for the threads that hold the clock. A bubble does not see them, and on a busy machine none may run for a
-    /// second.
+    /// Waits for the threads that hold the clock. A bubble does not see them, and gives up if none runs for a second.
     pub(super) async fn waits_for_threads(&self) {
         let _hold = self.clock.hold();
         let outside = std::mem::take(&mut self.lock().outside);
