@@ -210,6 +210,28 @@ mod tests {
         assert_eq!(fired, stayed);
     }
 
+    /// The first slot ahead begins at the same tick, and has entries ahead of its own.
+    #[test]
+    #[cfg_attr(miri, ignore = "minutes")]
+    fn half_spread_slots_that_begin_at_the_same_tick_fire_in_order() {
+        const COUNT: u64 = 3_000;
+        let mut wheel = Wheel::new();
+        let mut deadlines: Vec<_> = (0..COUNT).map(|n| Tick((1 << 30) + n * 7_919 % COUNT)).collect();
+        for &deadline in &deadlines {
+            wheel.insert(deadline, ());
+        }
+        let mut fired = Vec::new();
+        loop {
+            match wheel.step(Tick::MAX) {
+                Step::Fired { deadline, .. } => fired.push(deadline),
+                Step::Cascaded => {}
+                Step::Done => break,
+            }
+        }
+        deadlines.sort();
+        assert!(fired == deadlines, "{} of {COUNT} have fired", fired.len());
+    }
+
     #[test]
     #[cfg_attr(miri, ignore = "minutes")]
     fn what_is_ahead_stays_if_the_rest_of_its_slot_is_cancelled() {
