@@ -234,6 +234,21 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "minutes")]
+    fn a_bounded_number_of_blocks_is_spread_at_one_point_in_time() {
+        let mut wheel = Wheel::new();
+        wheel.insert(Tick(5 << 24), ());
+        for n in 0..10_000 {
+            wheel.insert(Tick((6 << 24) + n * 7_919 % 10_000), ());
+        }
+        assert_eq!(wheel.pop(Tick(5 << 24)), Some(()));
+        for now in [5 << 24, (5 << 24) + 1] {
+            let spread = (0..10_000).take_while(|_| matches!(wheel.step(Tick(now)), Step::Cascaded)).count();
+            assert_eq!(spread, AT_A_TIME as usize, "at {now}");
+        }
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "minutes")]
     fn what_is_ahead_stays_if_the_rest_of_its_slot_is_cancelled() {
         const COUNT: usize = 1_500;
         let mut wheel = Wheel::new();

@@ -192,7 +192,8 @@ impl<T, const PAGE: usize> Pages<T, PAGE> {
             self.next_page();
         }
         for empty in [page, before] {
-            if empty != self.current && empty > 0 && self.table[empty].is_empty() {
+            // If the current page has changed, both are empty.
+            if empty != self.current {
                 self.table[empty] = Page::new();
             }
         }
@@ -202,10 +203,9 @@ impl<T, const PAGE: usize> Pages<T, PAGE> {
     /// Drops some released pages at the end of the table, and shrinks the table.
     fn trim(&mut self) {
         let trailing = self.table.iter().rev().take_while(|page| page.capacity() == 0).take(TRIMMED).count();
-        let len = (self.table.len() - trailing).max(self.current + 1);
+        let len = self.table.len() - trailing;
         self.table.truncate(len);
-        let table = self.table.capacity();
-        if table > 64 && table / 4 > len {
+        if self.table.capacity() / 4 > len {
             self.table.shrink_to(len * 2);
             self.open.retain(|open| open.0 < len);
             self.open.shrink_to(len * 2);
