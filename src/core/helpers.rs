@@ -26,6 +26,7 @@ type Work = Box<dyn FnOnce() + Send>;
 pub(crate) struct Helpers {
     queue: Mutex<Queue>,
     sent: Condvar,
+    max_idle: Duration,
 }
 
 #[derive(Default)]
@@ -47,7 +48,7 @@ pub(crate) fn send(work: impl FnOnce() + Send + 'static) {
 
 impl Helpers {
     pub(crate) fn new() -> Self {
-        Helpers { queue: Mutex::new(Queue::default()), sent: Condvar::new() }
+        Helpers { queue: Mutex::new(Queue::default()), sent: Condvar::new(), max_idle: MAX_IDLE }
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue> {
@@ -102,7 +103,7 @@ impl Helpers {
     /// Waits for work. Returns `false` if none arrives for a while.
     fn wait(&self, mut queue: MutexGuard<'_, Queue>) -> bool {
         queue.idle += 1;
-        let (mut queue, waited) = unpoisoned(self.sent.wait_timeout(queue, MAX_IDLE));
+        let (mut queue, waited) = unpoisoned(self.sent.wait_timeout(queue, self.max_idle));
         queue.idle -= 1;
         let goes_on = !queue.work.is_empty() || !waited.timed_out();
         queue.threads -= usize::from(!goes_on);
@@ -164,6 +165,20 @@ mod tests {
         assert_eq!((takes_a_thread, helpers.lock().threads), ([true, false, false], MAX_THREADS));
         helpers.work_off();
         assert_eq!(all.try_iter().count(), 3);
+    }
+
+    #[test]
+    fn a_thread_counts_until_it_ends() {
+        let helpers = Helpers { max_idle: Duration::from_millis(1), ..Helpers::new() };
+        let helpers: &'static Helpers = Box::leak(Box::new(helpers));
+        for _ in 0..3 {
+            helpers.send(Box::new(|| ()));
+            while helpers.lock().threads > 0 {
+                assert!(helpers.lock().threads <= 1 && helpers.lock().idle <= 1, "one was started");
+                std::thread::yield_now();
+            }
+            assert_eq!(helpers.lock().idle, 0);
+        }
     }
 
     /// Both pieces of work are sent before the idle thread wakes; in this test it never does.
