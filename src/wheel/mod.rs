@@ -205,10 +205,10 @@ impl<T> Wheel<T> {
         skipped
     }
 
-    /// Sets an empty wheel's time: entries near it start on low levels. Earlier keys stay stale.
-    pub(crate) fn restart(&mut self, elapsed: Tick) {
-        assert!(self.is_empty(), "the time of a wheel with entries changes in steps");
-        (self.elapsed, self.spread_at) = (elapsed, Tick::ZERO);
+    /// Sets an empty wheel's time back to tick 0. Earlier keys stay stale.
+    pub(crate) fn restart(&mut self) {
+        assert!(self.is_empty(), "the time of a wheel with entries cannot go back");
+        (self.elapsed, self.spread_at) = (Tick::ZERO, Tick::ZERO);
     }
 
     /// Returns the last tick that was processed. It never goes back.

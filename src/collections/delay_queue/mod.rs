@@ -259,8 +259,7 @@ impl<T> DelayQueue<T> {
             self.skipped += self.wheel.number_from(new_keys());
             // Start near the present, to put entries on low levels. A paused clock may show an earlier time.
             if self.wheel.is_empty() && !any_is_held() {
-                let begin = Tick(self.sleep.now().0.saturating_sub(HEADROOM));
-                self.wheel.restart(begin.max(self.wheel.elapsed()));
+                self.wheel.skip_to(Tick(self.sleep.now().0.saturating_sub(HEADROOM)));
             }
         }
         let deadline = self.behind_what_is_due(deadline);

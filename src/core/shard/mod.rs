@@ -213,6 +213,7 @@ impl Shard {
         }
         let (address, before) = (self.address(), wakes.wakers.len());
         let ShardState { wheel, lateness, .. } = &mut *state;
+        wheel.skip_to(self.next().min(now));
         let through = take_due(wheel, now, &mut wakes.wakers, |deadline| {
             lateness.record(now - deadline);
             Hooks::fires(address, deadline);
@@ -240,7 +241,8 @@ impl Shard {
         let mut state = self.lock();
         self.resolution.store(resolution.0, Ordering::Relaxed);
         self.publishes_removals.store(false, Ordering::Relaxed);
-        state.wheel.restart(begin);
+        state.wheel.restart();
+        state.wheel.skip_to(begin);
         state.lateness = Lateness::default();
         (state.inserted_before, state.cascaded_before) = (state.wheel.inserted(), state.wheel.cascaded());
         self.next.publish(None);
