@@ -175,6 +175,7 @@ fn place_ahead(n: usize, deadline: Tick) -> Place {
 mod tests {
     use super::*;
     use crate::wheel::Step;
+    use crate::wheel::tests::drain;
 
     /// Of each five entries, one is removed immediately, one is removed later, one is reset to its own deadline, and
     /// two stay.
@@ -218,16 +219,9 @@ mod tests {
         let mut wheel = Wheel::new();
         let mut deadlines: Vec<_> = (0..COUNT).map(|n| Tick((1 << 30) + n * 7_919 % COUNT)).collect();
         for &deadline in &deadlines {
-            wheel.insert(deadline, ());
+            wheel.insert(deadline, deadline);
         }
-        let mut fired = Vec::new();
-        loop {
-            match wheel.step(Tick::MAX) {
-                Step::Fired { deadline, .. } => fired.push(deadline),
-                Step::Cascaded => {}
-                Step::Done => break,
-            }
-        }
+        let fired = drain(&mut wheel, Tick::MAX);
         deadlines.sort();
         assert!(fired == deadlines, "{} of {COUNT} have fired", fired.len());
     }

@@ -78,7 +78,7 @@ fn spans() -> impl Iterator<Item = u64> {
     (1..=10).map(|level| 64_u64.pow(level))
 }
 
-fn drain<T>(wheel: &mut Wheel<T>, now: Tick) -> Vec<T> {
+pub(super) fn drain<T>(wheel: &mut Wheel<T>, now: Tick) -> Vec<T> {
     std::iter::from_fn(|| wheel.pop(now)).collect()
 }
 
