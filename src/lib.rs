@@ -17,7 +17,8 @@
 //! costs to register or cancel a timer hardly depends on the number of threads or timers.
 //!
 //! Deadlines have nanosecond resolution. A timer never fires early, and usually fires within a fraction of a
-//! millisecond after its deadline. Any duration is accepted; more than 500 years counts as for ever.
+//! millisecond after its deadline. As with tokio, it fires only after its runtime has looked at its sockets: no limit
+//! passes on a read whose data has come. Any duration is accepted; more than 500 years counts as for ever.
 //!
 //! # Overview
 //!
@@ -51,8 +52,7 @@
 //! so for modules, types and functions, but not for methods.
 //!
 //! - `test-util`: control over time in tests, for `[dev-dependencies]`. It adds `pause`, `resume`, `advance`, the
-//!   module `test_util` and `timer::Builder::clock`. Timers become a few per cent slower on multi-thread runtimes, and
-//!   more on current-thread runtimes, where they watch for a test that pauses the clock.
+//!   module `test_util` and `timer::Builder::clock`. Arming a timer takes a few per cent longer.
 //! - `hyper`: `hyper::HyperTimer`, a timer for hyper 1.
 //! - `tower`: `tower::TimeoutLayer` and `tower::Timeout`, which limit how long a request takes.
 //! - `tracing`: spans of sleeps, timeouts and intervals for tokio-console and similar tools, with the target

@@ -212,14 +212,9 @@ fn stands<T: PartialEq>(clock: impl Fn() -> T) -> bool {
     clock() == shown
 }
 
+/// The current runtime, if tokio can pause its clock. A timer that waits notices that at its next turn or registration.
 pub(crate) fn runtime_that_may_pause() -> Option<Handle> {
     Handle::try_current().ok().filter(|runtime| runtime.runtime_flavor() == RuntimeFlavor::CurrentThread)
-}
-
-/// Whether a test may pause the current runtime's clock at any moment. Without the feature `test-util`, a waiting timer
-/// notices such a pause only at the next registration.
-pub(crate) fn may_be_paused() -> bool {
-    TESTS_MAY_PAUSE && runtime_that_may_pause().is_some()
 }
 
 /// As far from `from` as `step` can go, found bit by bit.

@@ -118,14 +118,6 @@ impl Source {
         !matches!(self.shown.load(SeqCst), RUNTIME | RUNS)
     }
 
-    /// Whether a test sets the time and it has reached `tick`.
-    pub(crate) fn has_shown(&self, tick: Tick) -> bool {
-        match self.shown.load(SeqCst) {
-            RUNTIME | RUNS => false,
-            shown => tick.0 <= shown,
-        }
-    }
-
     /// The system's time at a tick. Meaningless while a test sets the time.
     pub(crate) fn instant_of(&self, tick: Tick) -> Instant {
         let runs = tick < Tick::MAX && self.shown.load(SeqCst) == RUNS;

@@ -1,62 +1,45 @@
-//! [`Driver`]: the task that fires a timer's due entries, then sleeps until the earliest remaining deadline.
+//! [`Driver`]: the task that lets a timer's turns follow the passes of its runtime, and keeps its alarm.
+//!
+//! A *pass* is one run of the runtime's own drivers: tokio looks at its sockets, then at its timers, then wakes the tasks
+//! that have yielded. A turn runs there, as one of these: what it fires finds the data that had come.
 //
 // Invariants
-// 1. Each poll runs one turn, after it has chosen another alarm if the clock has changed. During another thread's turn
-//    it does nothing, and the task is woken when that turn ends. A turn that stops early wakes the task.
-// 2. Dropping the driver ends its timer and wakes all waiting tasks. The driver completes once the timer has ended.
-// 3. If the runtime lacks what an alarm needs, the driver uses the alarm thread.
+// 1. Each poll lets one turn follow, after it has chosen another alarm if the clock has changed.
+// 2. No turn of the runtime's fires what became due after the pass before it began. If only the driver can set the alarm,
+//    a tokio sleep, its poll fires nothing: that sleep goes off within a pass.
+// 3. Dropping the driver ends its timer and wakes all waiting tasks. The driver completes once the timer has ended.
+// 4. If the runtime lacks what an alarm needs, the driver uses the alarm thread.
 
+use std::cell::Cell;
 use std::future::Future;
 use std::io;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
 use tokio::runtime::{self, Handle};
+use tokio::task;
 
-use crate::clock::{Hooks, Instant, instant, source};
-use crate::core::alarm::driver_sleep::DriverSleep;
+use crate::clock::{Hooks, instant, source};
+use crate::core::alarm::driver_sleep::{DriverSleep, processed};
 use crate::core::alarm::{Alarm, TimerfdAlarm, TurnAlarm, has_threads};
 use crate::core::jumps;
 use crate::core::lease::{TimerHold, TimerHooks, TimerLease, Turn};
-use crate::core::turns::DriverWaker;
-use crate::util::panics;
-use crate::wheel::{Tick, Ticks};
+use crate::core::turns::{By, DriverWaker};
+use crate::wheel::Tick;
 
 pub(crate) trait DriverHooks {
-    /// Moves a clock that tokio has paused to the deadlines of one timer.
-    type Approach: Default + Send + Sync;
-
-    /// When to set an alarm that a test may overtake by pausing the clock.
-    fn ahead_of(at: Instant) -> Instant {
-        at
-    }
-
-    /// tokio's alarm went off for a timer whose clock is paused. Returns `true` if that was before its deadline.
-    fn rang_early(_: TimerLease) -> bool {
-        false
-    }
-
-    /// The timer begins to wait for a tick. Returns `false` if tokio's alarm alone moves the clock there.
-    fn approach(_: &mut Self::Approach, _: &mut DriverSleep, _: TimerLease, _: Tick) -> bool {
-        false
+    /// Whether tokio's alarm may be set for a clock that tokio has paused.
+    fn may_set_alarm() -> bool {
+        true
     }
 }
 
 #[cfg(not(feature = "test-util"))]
-impl DriverHooks for Hooks {
-    type Approach = ();
-}
+impl DriverHooks for Hooks {}
 
-/// How often the driver reads a paused clock for which it has no sleep: nothing else reveals that it moves.
-const NOW_AND_THEN: Ticks = Ticks(10_000_000);
-
-fn now_and_then(timer: TimerLease) -> Tick {
-    if timer.first_deadline() < Tick::MAX { source::system_now() + NOW_AND_THEN } else { Tick::MAX }
-}
-
-/// The future that fires a timer's sleeps, timeouts and intervals. If nothing polls it, they end late, on threads of this
-/// crate.
+/// The future that lets a timer's sleeps, timeouts and intervals end. If nothing polls it, they end late, on threads of
+/// this crate.
 ///
 /// [`Builder::build_with_driver`](crate::timer::Builder::build_with_driver) returns one for you to spawn or poll where
 /// you like. It completes when the timer is shut down, or when no handle is left and nothing waits on the timer.
@@ -80,32 +63,29 @@ pub struct Driver {
     alarm: Alarm,
     /// Whether the runtime may have `enable_time`, which a clock that a test pauses needs.
     may_have_time: bool,
-    /// The clock for which the alarm was chosen.
-    clock: Option<Clock>,
+    /// Whether the clock was paused when the alarm was chosen.
+    was_paused: Option<bool>,
     sleep: Option<DriverSleep>,
     timerfd: Option<Arc<TimerfdAlarm>>,
-    /// Runs a turn inside the runtime's own drivers, which call it when a sleep or a `timerfd` goes off.
+    /// Runs a turn. tokio calls it within a pass.
     inline: Waker,
-    approach: <Hooks as DriverHooks>::Approach,
     /// Whether this crate spawned it, so its waker is tokio's.
     is_a_task: bool,
     /// The runtime that last polled it, if another task may poll it on another runtime.
     runtime: Option<runtime::Id>,
 }
 
-/// The runtime's clock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Clock {
-    /// The system's.
-    Runs,
-    /// The system's, but a test may pause it while the driver sleeps. A tokio sleep reveals that.
-    MayBePaused,
-    Paused,
+/// Fires due timers inside tokio's pass, and calls the timer's driver only for the rest. A worker that fires there wakes
+/// another worker once per batch; a task would do so once per timer.
+struct FireInline(TimerHold);
+
+thread_local! {
+    static PASSES: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Fires due timers inside tokio's drivers, and calls the timer's driver only for the rest. A worker that fires there
-/// wakes another worker once per batch; a task would do so once per timer.
-struct FireInline(TimerHold);
+/// Lets `waker` be called at the end of the current pass, or of the next if none is under way. Outside of a runtime's
+/// threads it is called at once.
+struct AfterPass(Waker);
 
 impl Driver {
     pub(crate) fn new(timer: TimerLease, alarm: Alarm) -> Self {
@@ -114,16 +94,15 @@ impl Driver {
             alarm => alarm,
         };
         let inline = Waker::from(Arc::new(FireInline(timer.hold())));
-        let (sleep, timerfd, approach) = (None, None, <Hooks as DriverHooks>::Approach::default());
-        let (may_have_time, clock, is_a_task, runtime) = (true, None, false, None);
-        Driver { timer, alarm, may_have_time, clock, sleep, timerfd, inline, approach, is_a_task, runtime }
+        let (sleep, timerfd, was_paused, runtime) = (None, None, None, None);
+        Driver { timer, alarm, may_have_time: true, was_paused, sleep, timerfd, inline, is_a_task: false, runtime }
     }
 
     /// Call this before spawning the driver, as a whole task, on `runtime`.
     pub(crate) fn in_a_task_of(mut self, runtime: &Handle) -> Self {
         self.is_a_task = true;
-        // A `timerfd` would not reveal that a test has paused the clock.
-        if self.alarm == Alarm::Auto && !instant::may_be_paused() {
+        self.timer.turns().replace(|state| &mut state.has_runtime, true);
+        if self.alarm == Alarm::Auto {
             self.timer.turns().io.begin(runtime);
         }
         self
@@ -147,52 +126,47 @@ impl Driver {
 
     fn timerfd(&mut self) -> io::Result<Arc<TimerfdAlarm>> {
         if self.timerfd.is_none() {
-            self.timerfd = Some(Arc::new(TimerfdAlarm::new(&self.inline)?));
+            let io_is_found = self.timer.turns().io.found();
+            self.timerfd = Some(Arc::new(TimerfdAlarm::new(&after_pass(&self.inline), io_is_found)?));
         }
         Ok(self.timerfd.clone().expect("it was just made"))
     }
 
     /// Reads the clock, and chooses the alarm if that has changed.
-    fn prepare(&mut self) -> Clock {
+    fn prepare(&mut self) {
         let turns = self.timer.turns();
         if !self.is_a_task {
             turns.replace(|state| &mut state.runtime, instant::runtime_that_may_pause());
             let here = jumps::here();
             // What waits in another runtime's drivers has perhaps ended with them.
             if self.runtime != here {
-                (self.runtime, self.may_have_time, self.clock) = (here, true, None);
+                (self.runtime, self.may_have_time, self.was_paused) = (here, true, None);
                 (self.sleep, self.timerfd) = (None, None);
-                self.approach = <Hooks as DriverHooks>::Approach::default();
             }
         }
-        let clock = match instant::clock_is_the_systems() {
-            true if self.may_have_time && instant::may_be_paused() && panics::may_catch() => Clock::MayBePaused,
-            true => Clock::Runs,
-            false => Clock::Paused,
-        };
-        if clock != Clock::Runs {
+        let is_paused = !instant::clock_is_the_systems();
+        if is_paused {
             // Before the turn: its scan must not find cancelled entries.
             self.timer.publish_removals();
         }
         let found_io = self.alarm == Alarm::Auto && turns.io.found();
-        if found_io || self.clock != Some(clock) {
+        if found_io || self.was_paused != Some(is_paused) {
             self.alarm = if found_io { Alarm::Timerfd } else { self.alarm };
-            self.clock = Some(clock);
-            let alarm = self.choose(clock);
-            turns.replace(|state| &mut state.alarm, alarm);
+            self.was_paused = Some(is_paused);
+            let alarm = self.choose(is_paused);
+            turns.change_alarm(alarm);
         }
-        clock
     }
 
     /// Panics if the runtime lacks what the alarm needs, and there can be no alarm thread.
-    fn choose(&mut self, clock: Clock) -> TurnAlarm {
-        if clock == Clock::Paused {
+    fn choose(&mut self, is_paused: bool) -> TurnAlarm {
+        if is_paused {
             source::one_is_held();
         }
-        if self.may_have_time && (self.alarm == Alarm::Tokio || clock != Clock::Runs) {
+        if self.may_have_time && (self.alarm == Alarm::Tokio || is_paused) {
             self.may_have_time = self.make_sleep().is_ok();
             if self.may_have_time {
-                return TurnAlarm::DriverSleep { watched: self.alarm != Alarm::Tokio && clock == Clock::MayBePaused };
+                return TurnAlarm::DriverSleep;
             }
         }
         assert!(
@@ -201,22 +175,29 @@ impl Driver {
         );
         self.sleep = None;
         match self.alarm {
-            _ if clock == Clock::Paused => TurnAlarm::DriverSleep { watched: true },
+            _ if is_paused => TurnAlarm::Nothing,
             Alarm::Timerfd => self.timerfd().map_or(TurnAlarm::Thread, TurnAlarm::Timerfd),
             _ => TurnAlarm::Thread,
         }
     }
 
-    /// Sets the driver's sleep, if it has one, for a turn at `next`.
-    fn set_sleep(&mut self, clock: Clock, next: Tick) {
-        let Some(sleep) = &mut self.sleep else { return };
-        let at = (next < Tick::MAX).then(|| self.timer.turns().clock.instant_of(next));
-        if self.alarm != Alarm::Tokio && clock == Clock::MayBePaused {
-            sleep.set(at.map(Hooks::ahead_of));
-        } else if !Hooks::approach(&mut self.approach, sleep, self.timer, next) {
-            sleep.set(at);
+    /// Lets a turn follow the runtime's next pass.
+    fn let_a_turn_follow(&mut self) {
+        let timer = self.timer;
+        let Some(sleep) = &mut self.sleep else { return after_pass(&self.inline).wake() };
+        // tokio moves a paused clock to this alarm, so it must not be too early.
+        let is_paused = self.was_paused == Some(true);
+        let earliest = if is_paused { TimerLease::first_deadline } else { TimerLease::earliest };
+        let turn = Turn { at: Some(timer.turns().reached()), ..Turn::of(By::Driver) };
+        if let Some(next) = timer.run_turn(turn, earliest) {
+            let is_set = next < Tick::MAX && (!is_paused || Hooks::may_set_alarm());
+            sleep.set(is_set.then(|| timer.turns().clock.instant_of(next)));
         }
     }
+}
+
+fn after_pass(waker: &Waker) -> Waker {
+    Arc::new(AfterPass(waker.clone())).into()
 }
 
 impl Future for Driver {
@@ -230,19 +211,10 @@ impl Future for Driver {
         }
         timer.turns().io.note_worker();
         let driver = DriverWaker { waker: cx.waker().clone(), is_foreign: !this.is_a_task };
-        let mut clock = None;
-        let next = timer.run_turn(Turn { driver: Some(driver), ..Turn::default() }, || {
-            let read = *clock.insert(this.prepare());
-            match &this.sleep {
-                _ if read != Clock::Paused => TimerLease::earliest,
-                Some(_) => TimerLease::first_deadline,
-                None => now_and_then,
-            }
-        });
-        match (clock, next) {
-            (Some(clock), Some(next)) => this.set_sleep(clock, next),
-            (Some(_), None) => {}
-            (None, _) => timer.close_if_unneeded(),
+        timer.turns().driver_came(driver, this.is_a_task || jumps::here().is_some());
+        if timer.serves() {
+            this.prepare();
+            this.let_a_turn_follow();
         }
         if timer.serves() { Poll::Pending } else { Poll::Ready(()) }
     }
@@ -268,13 +240,24 @@ impl Wake for FireInline {
     fn wake(self: Arc<Self>) {
         let timer = self.0.lease();
         let turns = timer.turns();
-        let runs = instant::clock_is_the_systems();
-        if !runs && Hooks::rang_early(timer) {
-            return;
-        }
-        // Before the turn sets it again. If that fails, only the driver can set it.
-        let is_set = turns.timerfd().is_some_and(|alarm| alarm.forget(&Waker::from(self.clone())).is_ok());
-        let turn = Turn { at: (!runs).then(|| turns.clock.now()), calls_driver: !runs || !is_set, ..Turn::default() };
-        timer.run_turn(turn, || TimerLease::earliest);
+        let is_paused = !instant::clock_is_the_systems();
+        // Before the turn sets it again. If that fails, the driver is to set another.
+        let is_set = |alarm: Arc<TimerfdAlarm>| alarm.forget(&after_pass(&self.clone().into())).is_ok();
+        let calls_driver = !turns.timerfd().is_none_or(is_set);
+        let before = PASSES.replace(true);
+        let at = is_paused.then(|| turns.shown(processed));
+        timer.run_turn(Turn { by: By::Pass { is_paused }, calls_driver, at }, TimerLease::earliest);
+        PASSES.set(before);
+    }
+}
+
+/// Whether this thread is in a turn within a pass. Nothing may yield to tokio there: it is waking those that have.
+pub(crate) fn is_passing() -> bool {
+    PASSES.get()
+}
+
+impl Wake for AfterPass {
+    fn wake(self: Arc<Self>) {
+        let _ = pin!(task::yield_now()).poll(&mut Context::from_waker(&self.0));
     }
 }

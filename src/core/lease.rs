@@ -25,7 +25,7 @@ use crate::core::helpers;
 use crate::core::settings::Settings;
 use crate::core::shard::{Shard, ShardLease, WAKES};
 use crate::core::statistics::Snapshot;
-use crate::core::turns::{DriverWaker, Due, Turns};
+use crate::core::turns::{By, Due, Turns};
 use crate::core::wake_list::WakeList;
 use crate::util::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::SeqCst};
 use crate::util::sync::{MODELLED, Mutex, MutexGuard, keep, per_process, unpoisoned};
@@ -84,12 +84,11 @@ pub(crate) struct Owner {
     pub(crate) is_implicit: bool,
 }
 
-/// How a turn is run: by a helper, unless these say otherwise.
-#[derive(Default)]
+/// How a turn is run.
+#[derive(Clone, Copy)]
 pub(crate) struct Turn {
-    /// The waker of the driver that runs it.
-    pub(crate) driver: Option<DriverWaker>,
-    /// Whether the driver runs another one afterwards.
+    pub(crate) by: By,
+    /// Whether the driver is called afterwards.
     pub(crate) calls_driver: bool,
     /// Fires everything that is due at this tick, instead of part of what is due now.
     pub(crate) at: Option<Tick>,
@@ -130,6 +129,12 @@ impl Memory {
         self.capacity.open(settings.capacity);
         self.turns.parker.lock().name = settings.name;
         timer
+    }
+}
+
+impl Turn {
+    pub(crate) fn of(by: By) -> Turn {
+        Turn { by, calls_driver: false, at: None }
     }
 }
 
@@ -295,13 +300,13 @@ impl TimerLease {
     }
 
     /// Runs a turn, unless the timer has ended, a test sets the time, or another turn is in progress, which then scans
-    /// again. `prepare` is called once the turn has begun; what it returns finds the earliest remaining deadline.
-    /// Returns `None` if more timers are due, and otherwise when the next turn begins, if that is known.
-    pub(crate) fn run_turn(self, turn: Turn, prepare: impl FnOnce() -> fn(TimerLease) -> Tick) -> Option<Tick> {
-        let Some(mut wakes) = self.turns().begin_turn(turn.driver, turn.calls_driver) else {
+    /// again. `earliest` finds the earliest remaining deadline. Returns `None` if more timers are due, and otherwise when
+    /// the next turn begins, if that is known.
+    pub(crate) fn run_turn(self, turn: Turn, earliest: fn(TimerLease) -> Tick) -> Option<Tick> {
+        let Some(mut wakes) = self.turns().begin_turn(turn.by, turn.calls_driver) else {
             return Some(Tick::MAX);
         };
-        let next = self.scan(turn.at, prepare(), &mut wakes);
+        let next = self.scan(turn.at, earliest, &mut wakes);
         if next.is_none() {
             self.turns().interrupt_turn();
         }
@@ -314,10 +319,12 @@ impl TimerLease {
     fn scan(self, at: Option<Tick>, earliest: fn(TimerLease) -> Tick, wakes: &mut WakeList) -> Option<Tick> {
         let (mut work, mut fired) = (if wakes.later { WAKES } else { WORK }, 0);
         for _ in 0..SCANS {
+            let shown = at.unwrap_or_else(|| self.now());
             // An empty shard has work at the tick after the last: never.
-            let now = at.unwrap_or_else(|| self.now()).min(source::LAST);
+            let now = shown.min(source::LAST);
             let (woken, left) = self.fire_some(now, if at.is_some() { usize::MAX } else { work }, wakes);
             work = left?;
+            self.turns().reach(shown);
             fired += woken;
             if let Some(at) = self.turns().end_turn(now, fired, earliest(self)) {
                 return Some(at);
@@ -329,6 +336,7 @@ impl TimerLease {
     /// Fires all entries due at `at`. Returns how many tasks it woke.
     #[cfg(any(test, feature = "test-util"))]
     pub(crate) fn fire_at(self, at: Tick) -> usize {
+        self.turns().reach(at);
         // A thread that registers may have read the time before a test moved it. Its deadline is published when it
         // unlocks.
         if self.turns().clock.is_shown() {
@@ -393,7 +401,7 @@ impl TimerHold {
         // On a paused clock nothing is late: the driver was woken, and runs a turn.
         let is_paused = runtime.is_some() && !instant::clock_is_the_systems();
         timer.turns().helpers.fetch_add(1, SeqCst);
-        while !is_paused && timer.run_turn(Turn::default(), || TimerLease::earliest).is_none() {}
+        while !is_paused && timer.run_turn(Turn::of(By::Helper), TimerLease::earliest).is_none() {}
         timer.turns().helpers.fetch_sub(1, SeqCst);
     }
 }

@@ -5,7 +5,8 @@
 //! - A worker of a multi-thread runtime remembers its shard permanently. A thread is known to be a worker once it has
 //!   run a task that was spawned through the runtime's handle: no other thread runs such tasks. The driver's task is
 //!   one, and each worker spawns a probe, once.
-//! - Any other thread remembers the answer for the current task, because a task never changes its runtime.
+//! - Until then it remembers the answer for the current task, which never changes its runtime. A task of a `LocalSet`
+//!   may, so other threads ask each time.
 //!
 //! Outside a runtime, the process's own timer serves. A runtime has ended if it drops a driver that was spawned just
 //! now; nothing else proves it.
@@ -32,7 +33,7 @@ use tokio::task::{self, JoinHandle};
 
 use crate::clock::{Hooks, source};
 use crate::core::alarm::has_threads;
-use crate::core::driver::Driver;
+use crate::core::driver::{Driver, is_passing};
 use crate::core::lease::{Owner, TimerHooks, TimerLease};
 use crate::core::settings::Settings;
 use crate::core::shard::ShardLease;
@@ -130,12 +131,14 @@ pub(crate) fn shard_of_runtime() -> Result<ShardLease, Error> {
 fn ask() -> Result<ShardLease, Error> {
     let runtime = Handle::try_current().map_err(|_| Error::no_runtime())?;
     let id = runtime.id();
-    let task = task::try_id().map_or(RightFor::Unknown, RightFor::Task);
+    // Elsewhere the task may be one of a `LocalSet`, which another runtime may drive later.
+    let is_worker = runtime.runtime_flavor() == RuntimeFlavor::MultiThread && runtime::worker_index().is_some();
+    let task = task::try_id().filter(|_| is_worker).map_or(RightFor::Unknown, RightFor::Task);
     let lease = if let Some(known) = remembered().filter(|known| known.runtime == id) {
         known.lease
     } else {
         let timer = owner_of(&runtime)?.timer();
-        if last_remembered().is_none_or(|last| last.runtime != id) {
+        if is_worker && last_remembered().is_none_or(|last| last.runtime != id) {
             probe(&runtime, timer);
         }
         shard_here(timer)
@@ -165,8 +168,8 @@ pub(crate) fn runs_tasks() -> bool {
             self.0.store(true, Ordering::SeqCst);
         }
     }
-    if runtime::worker_index().is_none() {
-        return false;
+    if runtime::worker_index().is_none() || is_passing() {
+        return is_passing();
     }
     let woken = Arc::new(Woken(AtomicBool::new(false)));
     let waker = Waker::from(woken.clone());
@@ -206,8 +209,7 @@ fn mark(runtime: runtime::Id, timer: TimerLease) {
 
 /// Spawns a task, once per worker, that marks the worker it runs on, usually this one.
 fn probe(runtime: &Handle, timer: TimerLease) {
-    let is_worker = runtime.runtime_flavor() == RuntimeFlavor::MultiThread && runtime::worker_index().is_some();
-    if is_worker && !source::any_is_held() {
+    if !source::any_is_held() {
         let id = runtime.id();
         spawn(runtime, "hairspring probe", async move {
             timer.turns().io.note_worker();

@@ -1,15 +1,16 @@
 //! [`Turns`]: when a timer's next turn begins, what starts it, and which thread runs it.
 //!
-//! A turn fires due timers, finds the earliest remaining deadline, and sets an alarm for it. The driver's task runs it,
-//! or a `timerfd` in the driver's runtime, or a helper thread if the driver is late. A thread that wants to begin a
-//! turn during another makes that one scan again. The [parker](super::parker) is the handshake with threads that
-//! register deadlines.
+//! A turn fires due timers, finds the earliest remaining deadline, and sets an alarm for it. It comes after a pass of
+//! the runtime's own drivers, so what is fired finds the sockets' events delivered; or, if the runtime does not come to
+//! that for long, from a helper thread. A thread that wants to begin a turn during another makes that one scan again.
+//! The [parker](super::parker) is the handshake with threads that register deadlines.
 //
 // Invariants
 // 1. Turns do not overlap. When a turn ends, the next is certain to begin in time: an alarm is set, or the driver was
 //    called. The driver is called if it was wanted during another thread's turn, or if only it can set the alarm.
-// 2. A called driver is watched, unless only it can set the alarm. If it is late, the alarm thread sends a helper.
-// 3. While `certain` is finite, the alarm thread withdraws it soon after `next_wake`.
+// 2. A called driver is watched, unless only it can set the alarm. Until a turn comes, the alarm thread wakes it again
+//    from time to time, since the worker that polled it may block before its pass. After `patience` it sends a helper.
+// 3. All entries up to `reached` have been taken out, and none is inserted any more.
 // 4. While a test sets the time, the test fires timers, and no turn begins.
 // 5. A timer that has ended keeps no waker, no alarm and no runtime.
 
@@ -33,12 +34,13 @@ use crate::util::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use crate::util::sync::{self, Counter};
 use crate::wheel::{Tick, Ticks};
 
-/// How late the alarm thread may be before [`Turns::is_surely_future`] is wrong: 134 ms. A sleep polled after its
-/// deadline then waits until the thread runs.
-const ALARM_MAY_LAG: Ticks = Ticks(1 << 27);
-
-/// How long a called driver may take to begin a turn before a helper does.
+/// How long a called driver may take until the alarm thread looks for its turn; each time, twice as long. Without a
+/// runtime, how long a turn may take to begin before another helper is sent.
 const PATIENCE: Duration = Duration::from_millis(1);
+
+/// How long a runtime may fail to come to its drivers before a helper turns for it. A worker that computes is not a
+/// runtime that nobody drives: what a helper fires has not seen the sockets.
+const PATIENCE_WITH_RUNTIME: Duration = Duration::from_secs(1);
 
 /// How late a `timerfd` may be before the driver is called. `PATIENCE`, if it was late within `DISTRUST`: a worker that
 /// took its event from the I/O driver, and then blocks, does not look for the next.
@@ -51,8 +53,8 @@ const BETWEEN_CHECKS: Duration = Duration::from_millis(20);
 
 pub(crate) struct Turns {
     pub(crate) parker: Parker<TurnState>,
-    /// No deadline after this tick can have passed. `Tick::MAX` if that is unknown.
-    certain: AtomicU64,
+    /// The last tick that a turn has reached in all shards, or that a test has set the clock to.
+    pub(crate) reached: AtomicU64,
     pub(crate) clock: Source,
     pub(crate) io: IoProbe,
     pub(crate) id: BookingId,
@@ -68,6 +70,10 @@ pub(crate) struct TurnState {
     is_driverless: bool,
     /// Wakes the driver's task. `None` once it was woken.
     driver: Option<DriverWaker>,
+    /// Since when the driver has been called and no turn of its own has come.
+    called: Option<Instant>,
+    /// Whether a tokio runtime polls the driver. Elsewhere there is no pass to wait for.
+    pub(crate) has_runtime: bool,
     pub(crate) alarm: TurnAlarm,
     /// When the alarm thread next checks the `timerfd` or the helpers, at the latest.
     checks_at: Option<Instant>,
@@ -86,8 +92,8 @@ impl TurnState {
     /// How late a turn may be before the alarm thread calls the driver; `None` if it does not.
     fn patience(&self, now: Instant) -> Option<Duration> {
         match self.alarm {
-            TurnAlarm::DriverSleep { watched: false } => None,
-            TurnAlarm::DriverSleep { watched: true } | TurnAlarm::Thread => Some(Duration::ZERO),
+            TurnAlarm::DriverSleep | TurnAlarm::Nothing => None,
+            TurnAlarm::Thread => Some(Duration::ZERO),
             TurnAlarm::Timerfd(_) if self.is_distrusted(now) => Some(PATIENCE),
             TurnAlarm::Timerfd(_) => Some(PATIENCE_WITH_TIMERFD),
         }
@@ -106,6 +112,18 @@ impl DriverWaker {
     }
 }
 
+/// Who runs a turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum By {
+    /// The driver's task. It fires only what the last turn has left, and sets its own alarm.
+    Driver,
+    /// The runtime, after it has looked at its I/O. Its clock is the system's, or paused.
+    Pass {
+        is_paused: bool,
+    },
+    Helper,
+}
+
 pub(crate) enum Due {
     Nothing,
     Wake(DriverWaker),
@@ -118,7 +136,7 @@ impl Turns {
         static NEXT: Counter = Counter::new(0);
         Turns {
             parker: Parker::new(TurnState::default()),
-            certain: AtomicU64::new(u64::MAX),
+            reached: AtomicU64::new(0),
             clock: Source::runtime(),
             io: IoProbe::new(),
             id: BookingId(NEXT.fetch_add(1, SeqCst)),
@@ -145,6 +163,8 @@ impl Turns {
             self.watch(&mut state);
         } else {
             source::one_is_held();
+            // As in tokio, what is due when a paused runtime begins does not wait.
+            self.reach(self.clock.now());
         }
     }
 
@@ -154,6 +174,7 @@ impl Turns {
         state.leave();
         let coalesce = Coalesce::new(coalesce);
         *state = TurnState { name: state.name, is_driverless, coalesce, ..TurnState::default() };
+        self.reached.store(0, SeqCst);
         state
     }
 
@@ -172,7 +193,6 @@ impl Turns {
         if !state.scan_again() {
             state.leave();
         }
-        self.certain.store(u64::MAX, SeqCst);
         self.cancel_check(state);
     }
 
@@ -195,27 +215,57 @@ impl Turns {
         drop(before);
     }
 
-    /// Begins a turn, and returns a list for its wakers. It does not if the timer has ended, while a test sets the
-    /// time, or during another turn, which then scans again or calls the driver. A driver passes its own waker. If
-    /// `calls_driver`, the driver runs another turn after this one.
-    pub(crate) fn begin_turn(&self, driver: Option<DriverWaker>, calls_driver: bool) -> Option<WakeList> {
+    /// The driver was polled: notes its waker for the next call.
+    pub(crate) fn driver_came(&self, driver: DriverWaker, has_runtime: bool) {
         let mut state = self.parker.lock();
-        let by_driver = driver.is_some();
-        let before =
-            if by_driver && !state.is_closed() { std::mem::replace(&mut state.driver, driver) } else { driver };
-        let begun = !self.clock.is_shown() && state.claim();
-        if begun {
-            self.certain.store(u64::MAX, SeqCst);
-        }
-        let calls = if begun { !by_driver && (calls_driver || state.alarm.is_the_drivers()) } else { by_driver };
-        if calls {
-            state.call_after_scan();
-        }
-        let later = state.is_driverless;
+        state.has_runtime = has_runtime;
+        let before = if state.is_closed() { Some(driver) } else { state.driver.replace(driver) };
         drop(state);
         // Dropped outside the lock: it may be user code.
         catch_panic(|| drop(before));
-        begun.then(|| WakeList { later, ..WakeList::default() })
+    }
+
+    /// Another alarm has to be set, by a turn that the caller lets follow.
+    pub(crate) fn change_alarm(&self, alarm: TurnAlarm) {
+        let mut state = self.parker.lock();
+        if !state.is_closed() && !state.call_after_scan() && !self.clock.is_shown() {
+            state.leave();
+            self.watch(&mut state);
+        }
+        let before = if state.is_closed() { alarm } else { std::mem::replace(&mut state.alarm, alarm) };
+        drop(state);
+        drop(before);
+    }
+
+    /// Begins a turn, and returns a list for its wakers. It does not if the timer has ended, while a test sets the
+    /// time, or during another turn, which then scans again or calls the driver. If `calls_driver`, the driver is called
+    /// after this turn.
+    pub(crate) fn begin_turn(&self, by: By, calls_driver: bool) -> Option<WakeList> {
+        let mut state = self.parker.lock();
+        let begun = !self.clock.is_shown() && state.claim();
+        if by != By::Helper {
+            state.called = None;
+        }
+        let calls = match by {
+            By::Driver => !begun,
+            By::Pass { is_paused } => begun && (calls_driver || !state.alarm.goes_on(is_paused)),
+            By::Helper => begun && state.alarm.is_the_drivers(),
+        };
+        if calls {
+            state.call_after_scan();
+        }
+        begun.then(|| WakeList { later: state.is_driverless, ..WakeList::default() })
+    }
+
+    /// A turn has taken out all entries up to `tick` in all shards, or a test has set the clock to it.
+    pub(crate) fn reach(&self, tick: Tick) {
+        self.reached.fetch_max(tick.0, SeqCst);
+    }
+
+    /// The last tick that a turn has reached.
+    #[inline]
+    pub(crate) fn reached(&self) -> Tick {
+        Tick(self.reached.load(SeqCst))
     }
 
     /// Ends a turn that `fired` timers by `now` and found `earliest`. Returns when the next turn begins, which may be
@@ -262,6 +312,13 @@ impl Turns {
         if let TurnAlarm::Timerfd(alarm) = &self.parker.lock().alarm { Some(alarm.clone()) } else { None }
     }
 
+    /// The time of a paused clock, as far as tokio's timers have `processed` it if they move the clock.
+    pub(crate) fn shown(&self, processed: fn(Tick) -> Tick) -> Tick {
+        let now = self.clock.now();
+        let is_tokios = self.parker.lock().alarm.is_the_drivers();
+        if is_tokios { processed(now) } else { now }
+    }
+
     /// A shard has published `deadline` as its earliest.
     #[inline]
     pub(crate) fn registered(&self, deadline: Tick) {
@@ -282,12 +339,15 @@ impl Turns {
         if !state.registered(deadline) {
             return;
         }
-        // Unless a test has paused the clock, the driver sleeps on and only its alarm moves.
-        if runs && !matches!(state.alarm, TurnAlarm::DriverSleep { .. }) {
+        // Unless only the driver can set its alarm, it sleeps on and the alarm moves. What is due already needs none.
+        let is_due = |state: &TurnState| {
+            matches!(state.alarm, TurnAlarm::Thread) && self.clock.instant_of(deadline).into_std() <= sync::now()
+        };
+        if !runs || state.alarm.is_the_drivers() || !state.is_driverless && is_due(&state) {
+            self.call(state);
+        } else {
             state.publish(deadline);
             self.set_alarm(&mut state, deadline);
-        } else {
-            self.call(state);
         }
     }
 
@@ -318,27 +378,25 @@ impl Turns {
         }
     }
 
-    /// Wakes the driver, makes the alarm thread check that it begins a turn, and unlocks.
+    /// Wakes the driver, makes the alarm thread check that a turn follows, and unlocks.
     pub(crate) fn call(&self, mut state: Locked<'_, TurnState>) {
-        self.leave(&mut state);
-        if !state.alarm.is_the_drivers() {
-            self.watch(&mut state);
-        }
+        state.leave();
+        self.watch(&mut state);
         wake(state);
     }
 
-    fn leave(&self, state: &mut Locked<'_, TurnState>) {
-        state.leave();
-        self.certain.store(u64::MAX, SeqCst);
-    }
-
-    /// Makes the alarm thread check that a called driver begins a turn.
+    /// Makes the alarm thread check that a turn follows a call of the driver, unless only the driver can set the alarm.
     fn watch(&self, state: &mut Locked<'_, TurnState>) {
-        let at = sync::now() + PATIENCE;
+        if state.patience(sync::now()).is_none() {
+            return;
+        }
+        let now = sync::now();
+        let at = now + PATIENCE;
         // A helper that runs turn after turn keeps the check that is booked.
         if state.is_driverless && state.checks_at.is_some_and(|before| before <= at) {
             return;
         }
+        state.called.get_or_insert(now);
         state.checks_at = state.is_driverless.then_some(at);
         self.book(at);
     }
@@ -351,9 +409,21 @@ impl Turns {
             Phase::Closed | Phase::Scanning(_) => Due::Nothing,
             _ if self.clock.is_shown() => Due::Nothing,
             Phase::Idle => self.alarm_in_time(state),
-            // The driver is late, or was woken just now and one of the two finds nothing to do.
-            Phase::Away => Due::Helper,
+            Phase::Away => self.call_again(state),
         }
+    }
+
+    /// The driver was called, and no turn has come.
+    fn call_again(&self, mut state: Locked<'_, TurnState>) -> Due {
+        let now = sync::now();
+        let since = *state.called.get_or_insert(now);
+        let patience = if state.has_runtime { PATIENCE_WITH_RUNTIME } else { Duration::ZERO };
+        if now.duration_since(since) >= patience {
+            return Due::Helper;
+        }
+        self.book((now + now.duration_since(since).max(PATIENCE)).min(since + patience));
+        // If it was polled meanwhile, its worker may block: another polls it now.
+        state.driver.take().map_or(Due::Nothing, Due::Wake)
     }
 
     /// Handles the alarm in phase `Idle`.
@@ -370,8 +440,8 @@ impl Turns {
         if let TurnAlarm::Timerfd(_) = state.alarm {
             state.was_late = Some(now);
         }
-        self.leave(&mut state);
-        let Some(driver) = state.driver.take() else { return Due::Helper };
+        state.leave();
+        let Some(driver) = state.driver.take() else { return self.call_again(state) };
         self.watch(&mut state);
         Due::Wake(driver)
     }
@@ -384,8 +454,6 @@ impl Turns {
                 state.alarm = TurnAlarm::Thread;
             }
         }
-        let is_shared = !matches!(state.alarm, TurnAlarm::DriverSleep { .. });
-        self.certain.store(if is_shared { (tick + ALARM_MAY_LAG).0 } else { u64::MAX }, SeqCst);
         let now = sync::now();
         match state.patience(now).filter(|_| tick < Tick::MAX) {
             None if matches!(state.alarm, TurnAlarm::Timerfd(_)) => {}
@@ -398,12 +466,9 @@ impl Turns {
     /// check that is due soon, to save a wake-up: it was on time, or has yet to go off. Not while it is distrusted.
     fn check_at(&self, state: &mut Locked<'_, TurnState>, now: Instant, at: Instant) {
         let is_trusted = matches!(state.alarm, TurnAlarm::Timerfd(_)) && !state.is_distrusted(now);
-        let is_watched_sleep = matches!(state.alarm, TurnAlarm::DriverSleep { watched: true });
         let at = match state.checks_at {
             Some(before) if is_trusted && before < now + BETWEEN_CHECKS * 3 / 4 => at.max(now + BETWEEN_CHECKS),
             Some(before) if is_trusted && before < at + BETWEEN_CHECKS => return,
-            // Too early, after a removal. The thread then sets it again, which is cheaper than for each removal.
-            Some(before) if is_watched_sleep && now < before && before <= at => return,
             _ => at,
         };
         state.checks_at = Some(at);
@@ -414,12 +479,6 @@ impl Turns {
         if let Some(handler) = self.handler.get() {
             thread::book(self.id, at, *handler);
         }
-    }
-
-    /// Whether a deadline is certainly in the future. Reads no clock.
-    #[inline]
-    pub(crate) fn is_surely_future(&self, deadline: Tick) -> bool {
-        deadline.0 > self.certain.load(SeqCst)
     }
 
     pub(crate) fn next_wake(&self) -> Tick {
@@ -444,13 +503,20 @@ mod tests {
     use crate::clock;
     use crate::util::sync::atomic::AtomicBool;
 
+    const PASS: By = By::Pass { is_paused: false };
+
+    fn waker() -> DriverWaker {
+        DriverWaker { waker: Waker::noop().clone(), is_foreign: false }
+    }
+
+    /// The driver is polled, and a turn follows its runtime's pass.
     fn comes(turns: &Turns) -> bool {
-        let driver = DriverWaker { waker: Waker::noop().clone(), is_foreign: false };
-        turns.begin_turn(Some(driver), false).is_some()
+        turns.driver_came(waker(), true);
+        turns.begin_turn(PASS, false).is_some()
     }
 
     fn helper_comes(turns: &Turns) -> bool {
-        turns.begin_turn(None, false).is_some()
+        turns.begin_turn(By::Helper, false).is_some()
     }
 
     fn set_alarm(turns: &Turns, alarm: TurnAlarm) {
@@ -489,7 +555,11 @@ mod tests {
             turns.end_turn(Tick(1), 0, Tick(5)).unwrap();
             turns.next_wake() == Tick::ZERO && turns.parker.lock().driver.is_none()
         };
-        let wants: [fn(&Turns); 2] = [|turns| assert!(!comes(turns)), Turns::wake_driver];
+        let looks = |turns: &Turns| {
+            turns.driver_came(waker(), true);
+            assert!(turns.begin_turn(By::Driver, false).is_none());
+        };
+        let wants: [fn(&Turns); 2] = [looks, Turns::wake_driver];
         for want in wants {
             let turns = parked();
             assert!(helper_comes(&turns));
@@ -499,7 +569,7 @@ mod tests {
             assert!(!is_called(&turns), "once");
         }
         let turns = parked();
-        set_alarm(&turns, TurnAlarm::DriverSleep { watched: false });
+        set_alarm(&turns, TurnAlarm::DriverSleep);
         assert!(helper_comes(&turns));
         assert!(is_called(&turns), "nobody else sets it");
     }
@@ -526,7 +596,7 @@ mod tests {
     #[cfg(target_os = "linux")]
     fn timerfd() -> (tokio::runtime::Runtime, Arc<TimerfdAlarm>) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
-        let alarm = runtime.block_on(async { TimerfdAlarm::new(Waker::noop()).unwrap() });
+        let alarm = runtime.block_on(async { TimerfdAlarm::new(Waker::noop(), true).unwrap() });
         (runtime, Arc::new(alarm))
     }
 
@@ -566,25 +636,38 @@ mod tests {
         assert!(turn() > first);
     }
 
-    /// A bug that this crate had: while a test might pause the clock, each timeout that ended in time moved the alarm
-    /// thread's alarm twice.
+    /// A worker that polls the driver may block before its pass. Another polls it then, and only if none comes for long,
+    /// a helper turns.
     #[test]
-    fn a_removal_wakes_the_driver_and_leaves_the_alarm_until_it_is_too_early() {
+    fn a_called_driver_is_woken_again_until_a_helper_turns_for_it() {
         let turns = parked();
         turns.set_handler(Notes::new());
-        set_alarm(&turns, TurnAlarm::DriverSleep { watched: true });
-        let (first, second) = (clock::now() + Ticks(1 << 44), clock::now() + Ticks(1 << 45));
-        let instant = |tick| Some(clock::instant_of(tick).into_std());
+        turns.driver_came(waker(), true);
+        turns.wake_driver();
+        let called = turns.parker.lock().called.unwrap();
+        assert!(matches!(turns.alarm(), Due::Nothing), "it was woken and not polled yet");
+        for _ in 0..2 {
+            turns.driver_came(waker(), true);
+            assert!(matches!(turns.alarm(), Due::Wake(_)));
+            assert!(turns.booked().unwrap() <= called + PATIENCE_WITH_RUNTIME);
+        }
+        turns.parker.lock().called = Some(called.checked_sub(PATIENCE_WITH_RUNTIME).unwrap());
+        assert!(matches!(turns.alarm(), Due::Helper));
+        assert!(helper_comes(&turns));
+        turns.end_turn(Tick(1), 1, Tick(1)).unwrap();
+        assert!(matches!(turns.alarm(), Due::Helper), "it has still not come");
         assert!(comes(&turns));
-        assert_eq!(turns.end_turn(Tick(1), 0, first), Some(first));
-        turns.postponed(first);
-        assert!(turns.parker.lock().driver.is_none(), "it was woken");
-        assert_eq!((turns.next_wake(), turns.booked()), (first, instant(first)));
-        assert!(comes(&turns));
-        assert_eq!(turns.end_turn(Tick(1), 0, second), Some(second));
-        assert_eq!((turns.next_wake(), turns.booked()), (second, instant(first)));
-        assert!(matches!(turns.alarm(), Due::Nothing));
-        assert_eq!(turns.booked(), instant(second));
+        turns.end_turn(Tick(1), 1, Tick(1)).unwrap();
+        assert!(matches!(turns.alarm(), Due::Wake(_)));
+    }
+
+    #[test]
+    fn a_driver_on_another_executor_is_helped_at_once() {
+        let turns = parked();
+        turns.set_handler(Notes::new());
+        turns.driver_came(waker(), false);
+        turns.wake_driver();
+        assert!(matches!(turns.alarm(), Due::Helper));
     }
 
     /// If a helper blocks after it has ended a turn early, another has to come soon.

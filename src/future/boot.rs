@@ -73,8 +73,8 @@ const SLACK: Ticks = Ticks(1_000);
 
 /// Waits until `duration` has passed since this call, including suspensions.
 ///
-/// The sleep never completes early. A zero `duration` is ready at the first poll. Cancel safety and
-/// panics are those of [`hairspring::sleep`](crate::sleep()).
+/// The sleep never completes early, nor before the runtime has looked at its sockets. Cancel safety and panics are those
+/// of [`hairspring::sleep`](crate::sleep()).
 ///
 /// # Examples
 ///
@@ -94,7 +94,7 @@ pub fn sleep(duration: Duration) -> Sleep {
     sleep_until(Instant::now() + clock::or_for_ever(duration))
 }
 
-/// Waits until `deadline`. If it has passed, the first poll is ready. See [`sleep`].
+/// Waits until `deadline`. See [`sleep`].
 ///
 /// # Examples
 ///
@@ -242,8 +242,7 @@ impl<T: ClockTime> Sleep<T> {
     }
 
     /// Waits on `timer` instead, whatever runtime polls this, and keeps it alive. The deadline stays, as it was counted
-    /// on the runtime's clock, and the next poll waits on `timer`. The timer's resolution does not hold this back if a
-    /// poll finds that the deadline has passed.
+    /// on the runtime's clock, and the next poll waits on `timer`.
     ///
     /// # Panics
     ///
@@ -280,9 +279,9 @@ impl<T: ClockTime> Sleep<T> {
         self.deadline
     }
 
-    /// Returns whether the clock has reached the deadline, whether or not this was polled since. As with
-    /// [`hairspring::Sleep::is_elapsed`](future::Sleep::is_elapsed), that counts only once this was polled or reset.
-    /// Once this has completed, it returns `true` until the next reset, even if the clock is set back.
+    /// Returns whether this has fired, whether or not it was polled since, like
+    /// [`hairspring::Sleep::is_elapsed`](future::Sleep::is_elapsed). Once this has completed, it returns `true` until the
+    /// next reset, even if the clock is set back.
     ///
     /// # Examples
     ///
@@ -299,11 +298,7 @@ impl<T: ClockTime> Sleep<T> {
     /// ```
     #[must_use]
     pub fn is_elapsed(&self) -> bool {
-        self.has_completed || self.delay.has_begun() && self.has_come()
-    }
-
-    fn has_come(&self) -> bool {
-        self.reading() >= self.deadline.reading()
+        self.has_completed || self.delay.is_elapsed() && self.reading() >= self.deadline.reading()
     }
 
     /// Sets a new deadline, in any state: waiting, never polled, or completed. As with
@@ -325,10 +320,7 @@ impl<T: ClockTime> Sleep<T> {
     pub fn reset_at(&mut self, deadline: T) {
         self.deadline = deadline;
         self.has_completed = false;
-        let read = self.read();
-        // A deadline in the past removes the ordinary sleep from its timer, which wakes the task.
-        let end = if read.1 >= deadline.reading() { Tick::ZERO } else { due(read, deadline) };
-        self.delay.reset_at_tick(end);
+        self.delay.reset_at_tick(due(self.read(), deadline));
     }
 
     fn read(&self) -> (Tick, Reading) {
@@ -341,43 +333,46 @@ impl<T: ClockTime> Sleep<T> {
     }
 
     fn poll_clock(&mut self, cx: &mut Context<'_>, is_spent: bool) -> Poll<Result<(), Error>> {
-        let slept = if self.has_completed || self.has_come() {
+        let slept = if self.has_completed {
             Ok(())
         } else {
             let hears_of_jumps = self.listener.listen(cx.waker());
             ready!(self.poll_sleep(cx, hears_of_jumps))
         };
         self.listener.leave();
-        // As in a sleep, this has fired even if the budget is spent, unless this is its first poll.
-        self.has_completed |= self.delay.is_registered();
+        // As in a sleep, this has fired even if the budget is spent.
+        self.has_completed = slept.is_ok();
         self.delay.reset_idle(self.delay.tick());
         // As in a sleep, only a ready poll spends the task's budget, even with an error.
         if !is_spent {
             ready!(coop::poll_proceed(cx)).made_progress();
         }
-        self.has_completed = slept.is_ok();
         Poll::Ready(slept)
     }
 
+    /// Ready once the ordinary sleep was fired by a turn, and the clock has reached the deadline.
     fn poll_sleep(&mut self, cx: &mut Context<'_>, hears_of_jumps: bool) -> Poll<Result<(), Error>> {
         loop {
-            let read = self.read();
-            if read.1 >= self.deadline.reading() {
-                return Poll::Ready(Ok(()));
-            }
-            if read.0 == Tick::MAX {
+            let (read, before) = (self.read(), self.delay.tick());
+            let has_come = read.1 >= self.deadline.reading();
+            if read.0 == Tick::MAX && !has_come {
                 // tokio moved a paused clock beyond the last tick: only a jump still moves this one.
                 return Poll::Pending;
             }
-            let (mut end, before) = (due(read, self.deadline), self.delay.tick());
+            let mut end = due(read, self.deadline);
             if !hears_of_jumps {
                 end = end.min(clock::later(read.0, CHECK_INTERVAL));
             }
-            // It may also have ended too early, after a clock was set back.
-            if end.0.abs_diff(before.0) > SLACK.0 || before <= read.0 {
+            // After a jump, the next turn ends it. It may also have ended too early, after a clock was set back.
+            let is_wrong =
+                if has_come { before > read.0 } else { end.0.abs_diff(before.0) > SLACK.0 || before <= read.0 };
+            if is_wrong {
                 self.delay.reset_at_tick(end);
             }
             ready!(self.delay.poll_elapsed(cx, true))?;
+            if has_come {
+                return Poll::Ready(Ok(()));
+            }
         }
     }
 }

@@ -74,15 +74,12 @@ impl LazySleep {
         }
     }
 
-    /// Sets the end and polls. Unlike [`end_at`](LazySleep::end_at), this wakes no task if the end has passed, and goes
-    /// by the clock even if the timer has a resolution.
+    /// Sets the end and polls. Unlike [`end_at`](LazySleep::end_at), this wakes no task if a turn has reached the end,
+    /// and does not wait for a multiple of the timer's resolution then.
     #[inline]
     pub(crate) fn poll_until(&mut self, end: Tick, cx: &mut Context<'_>) -> Poll<()> {
-        if self.sleep.may_round() && self.sleep.has_come(end) {
+        if end <= self.sleep.reached() {
             return Poll::Ready(());
-        }
-        if end < self.sleep.tick() && self.sleep.is_registered() && self.sleep.has_come(end) {
-            self.sleep.reset_idle(end);
         }
         self.end_at(end);
         self.poll_or_panic(cx)
@@ -105,5 +102,10 @@ impl LazySleep {
     #[inline]
     pub(crate) fn has_come(&self, tick: Tick) -> bool {
         self.sleep.has_come(tick)
+    }
+
+    #[inline]
+    pub(crate) fn reached(&self) -> Tick {
+        self.sleep.reached()
     }
 }

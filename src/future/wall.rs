@@ -111,8 +111,8 @@ pub fn now() -> SystemTime {
 
 /// Waits until the wall clock shows `deadline`.
 ///
-/// Completes only when a poll finds the clock at or after that time. If it has passed, the first poll is ready. Any
-/// time is accepted; one that the system cannot wait for is never reached. Cancel safety and panics are those of
+/// Completes only when a poll finds the clock at or after that time, and the runtime has looked at its sockets. Any time
+/// is accepted; one that the system cannot wait for is never reached. Cancel safety and panics are those of
 /// [`hairspring::sleep`](crate::sleep()).
 ///
 /// # Examples

@@ -106,11 +106,13 @@ impl Limits {
         self.had_budget = coop::has_budget_remaining();
     }
 
-    /// Call this before each operation except a shutdown.
+    /// Call this before each operation except a shutdown. One that has waited comes first once more: its data may have
+    /// come before the deadline.
     #[inline]
     pub(super) fn check_deadline(&mut self, side: Side) -> io::Result<()> {
         self.note_budget();
-        if self.deadline.is_some() && self.directions[Side::Read as usize].sleep.has_come(self.last.0) {
+        let begins = || self.directions[side as usize].waits_since.is_none();
+        if self.deadline.is_some() && begins() && self.directions[side as usize].sleep.has_come(self.last.0) {
             self.operation_ended(side, false);
             return Err(self.exceeded(Limit::Deadline).into());
         }

@@ -77,11 +77,10 @@ impl<S: Stream, T> Latest<S, T> {
         }
         if mem::take(this.has_taken) {
             *this.quiet_at = clock::later(this.limit.now(), *this.quiet);
-            this.limit.end_at((*this.quiet_at).min(*this.until));
         }
-        // While items are ready, the sleep is not registered. With a resolution, its timer may end it later than this.
-        let may_be_due = taken < AT_ONCE || this.limit.has_come(*this.until);
-        if !may_be_due || this.limit.poll_or_panic(cx).is_pending() {
+        // While items are ready it is not quiet.
+        this.limit.end_at(if taken == AT_ONCE { *this.until } else { (*this.quiet_at).min(*this.until) });
+        if this.limit.poll_or_panic(cx).is_pending() {
             if taken == AT_ONCE {
                 cx.waker().wake_by_ref();
             }

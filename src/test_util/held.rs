@@ -81,6 +81,7 @@ impl Turns {
     pub(crate) fn open_shown(&self, now: Tick) {
         self.clock.shown.store(now.0, SeqCst);
         drop(self.begin(false, Ticks(0)));
+        self.reach(now);
     }
 
     /// From now on a test controls the time. Returns `false` if the timer has ended.
@@ -89,6 +90,7 @@ impl Turns {
         if !plan.is_closed() {
             self.clock.shown.store(now.0, SeqCst);
             self.stop(&mut plan);
+            self.reach(now);
         }
         !plan.is_closed()
     }

@@ -48,7 +48,7 @@ pub fn set_wall(time: SystemTime) {
 /// Pretends that the machine is suspended for `duration`: [`boot`](crate::boot) and [`wall`](crate::wall) move on, and
 /// the monotonic clock of all other timers stands still.
 ///
-/// When this returns, timers that are due on these clocks are ready, and all tasks that wait on them have been woken.
+/// When this returns, all tasks that wait on these clocks have been woken to check them again.
 /// Like [`set_wall`], it is meant for a paused clock, and affects the current runtime only.
 ///
 /// # Examples

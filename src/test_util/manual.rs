@@ -8,6 +8,7 @@
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use tokio::runtime;
@@ -73,6 +74,8 @@ pub(super) struct State {
     now: Tick,
     /// Where the last advance by a duration ends.
     target: Tick,
+    /// The thread that advances it, as long as it does.
+    advances: Option<ThreadId>,
     timers: Vec<TimerHold>,
     /// The runtime with which it advances by itself.
     pub(super) auto_advances: Option<runtime::Id>,
@@ -150,7 +153,8 @@ impl ManualClock {
     pub(super) fn with(claims: Arc<Claims>) -> Self {
         one_is_held();
         let (now, target, timers) = (clock::now(), Tick::ZERO, Vec::new());
-        let state = State { now, target, timers, auto_advances: None, rate: 0, moves: Moves::default() };
+        let state =
+            State { now, target, advances: None, timers, auto_advances: None, rate: 0, moves: Moves::default() };
         ManualClock { inner: Arc::new(Inner { claims, state: Mutex::new(state) }) }
     }
 
@@ -173,6 +177,9 @@ impl ManualClock {
     /// Advances the clock by exactly `duration`, and fires the timers due by then in deadline order, while the clock
     /// shows their deadlines. When this returns, their tasks have been woken but not polled.
     ///
+    /// If a waker calls this while the clock advances, the clock goes on by that much once the tasks of that instant have
+    /// been woken: this call returns before.
+    ///
     /// A clock stops about 530 years from now. Later deadlines are never reached: no sleep ends that is created after
     /// `advance(Duration::MAX)` and has to wait.
     ///
@@ -191,7 +198,23 @@ impl ManualClock {
     /// assert!(sooner.is_woken() && !later.is_woken());
     /// ```
     pub fn advance(&self, duration: Duration) {
-        self.advance_to(self.end_of_advance(duration), By::Test);
+        let mut target = self.end_of_advance(duration);
+        let here = thread::current().id();
+        if self.state().advances == Some(here) {
+            return;
+        }
+        let is_outermost = self.state().advances.get_or_insert(here) == &here;
+        loop {
+            self.advance_to(target, By::Test);
+            let mut state = self.state();
+            if state.target <= target {
+                if is_outermost {
+                    state.advances = None;
+                }
+                return;
+            }
+            target = state.target;
+        }
     }
 
     /// Advances the clock to the next deadline, fires the timers due there, and returns the new time. Returns `None`

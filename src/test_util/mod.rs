@@ -32,7 +32,7 @@
 //!
 //! A paused clock stands still while anything in its runtime can make progress. When nothing can, the runtime is
 //! *idle*: the clock jumps to the next deadline, fires the timers that are due there, and waits until the runtime is
-//! idle again. Deadlines are therefore met exactly and in order, with any number of workers. Timers due in the same
+//! idle again. Deadlines are therefore met in order, with any number of workers. Timers due in the same
 //! nanosecond are woken together, in the order of registration; on several workers their tasks then run in parallel.
 //! Cancelled and postponed timers do not move the clock. If a connection, a stream adapter, a queue or an entry of a map
 //! postponed or ended its wait before the first pause or [`ManualClock`] of the process, the clock may still stop at the
@@ -43,8 +43,8 @@
 //! |---|---|---|
 //! | pause it with | `start_paused`, [`pause`](crate::pause()) | [`pause`](crate::pause()) |
 //! | the clock is | tokio's | this crate's |
-//! | this crate's timers are | exact | exact |
-//! | tokio's timers | follow the clock, less than 3 ms late | take real time |
+//! | this crate's timers are | as late as tokio's, which rounds up to milliseconds | exact |
+//! | tokio's timers | follow the clock | take real time |
 //! | the runtime must have | `enable_time` | nothing |
 //! | if the clock is stuck for 5 s of real time | a message only in a bubble | a message on standard error |
 //!
@@ -116,22 +116,19 @@
 //! multi-thread runtime when that was paused. In a paused runtime, use only timers of that runtime or of a
 //! `ManualClock`: a sleep on the timer of a runtime whose clock runs may end there too early or too late.
 //!
-//! # Limits of tokio's clock
+//! # tokio's clock
 //!
-//! The clock of a current-thread runtime is tokio's, which moves in whole milliseconds. This crate corrects that for
-//! its own timers. These limits remain:
+//! The clock of a current-thread runtime is tokio's, and a program does there what it does with tokio's timers: time moves
+//! in whole milliseconds, and [`advance`](crate::advance()) is tokio's. Within one instant, tasks may be woken in another
+//! order.
 //!
-//! - `tokio::time::advance` by a fraction of a millisecond may move the clock up to a millisecond past the next
-//!   deadline. [`advance`](crate::advance()) does not.
-//! - Beside sleeps of this crate, tokio's own sleeps end up to 3 ms late, and not 1 ms: tokio moves the clock by whole
-//!   milliseconds from wherever it stands.
-//! - With two timers built on one runtime, one may move the clock up to a millisecond past a deadline of the other.
-//! - On a very busy machine, tokio sleeps of a few milliseconds may keep the clock from stopping at a fraction of a
-//!   millisecond. After many attempts, and at least half a second of real time, it then rounds up.
-//! - A hold, a grace and each step of less than a millisecond occupy a thread of tokio's blocking pool. With
-//!   `max_blocking_threads(1)`, blocking work and these wait for each other.
+//! - A pause by [`pause`](crate::pause()) is noticed at once. One by `tokio::time::pause` while timers wait is noticed at
+//!   the latest when the next of them is due in real time.
+//! - A hold or a grace occupies a thread of tokio's blocking pool. With `max_blocking_threads(1)`, blocking work and these
+//!   wait for each other.
 //! - A task that blocks on an inner runtime should build it without `start_paused`, and call [`pause`](crate::pause())
 //!   inside. Otherwise the inner sleeps may wait on the outer runtime's timer.
+//! - Without `enable_time`, nothing moves a paused clock but [`advance`](crate::advance()).
 //!
 //! # Tests that hang
 //!
@@ -142,14 +139,6 @@
 //!
 //! A task that blocks its thread forever, for example in `futures::executor::block_on`, stops every clock, and a bubble
 //! with it.
-//!
-//! # Runtimes without `enable_time`
-//!
-//! To let a test pause the clock of a current-thread runtime while timers wait, each timer there keeps a sleep of
-//! tokio's, with this feature on. If the runtime has no `enable_time`, tokio panics. The panic is caught, and the timer
-//! works without that sleep, but the message is printed once: "timers are disabled. Call `enable_time`". A program
-//! built with `panic = "abort"` keeps no such sleep: call [`pause`](crate::pause()) there rather than tokio's, or pause
-//! the clock before the first timer.
 
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;

@@ -36,7 +36,7 @@ use crate::test_util::{auto_advance, by_tokio, held};
 /// # Panics
 ///
 /// Panics if the clock is already paused, outside a runtime, or if the thread that moves the clock of a multi-thread
-/// runtime cannot be started. See also [runtimes without `enable_time`](crate::test_util#runtimes-without-enable_time).
+/// runtime cannot be started.
 ///
 /// # Examples
 ///

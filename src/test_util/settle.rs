@@ -83,20 +83,19 @@ pub(super) async fn settle_for_a_while() {
 
 /// Advances the paused clock of the current runtime by exactly `duration`. Durations are capped at 500 years.
 ///
-/// This yields once before the clock moves, so that a few tasks that are ready can run. To be sure that messages sent
-/// before the call are received before their time passes, [`settle`] first. Then timers due by the new time fire in
-/// deadline order, while the clock shows their deadlines. When this returns, their tasks have been woken;
-/// [`advance_and_settle`] lets them run at each deadline. On tokio's clock, as with [`tokio::time::advance`], they run
-/// before this returns if a task calls it, and once the caller waits if that is in `block_on`. A `block_on` within a task
-/// or blocking work of another runtime counts as a task. tokio's own timers all fire at the end, at the latest when the
-/// caller waits.
+/// On a current-thread runtime this is [`tokio::time::advance`], except that it saturates where that overflows: the clock
+/// moves first, and then due timers fire in the runtime's next pass, after tasks that were woken before. All of them see
+/// the new time. As with tokio, a timer is due if its deadline, rounded up to a millisecond, has come.
 ///
-/// This applies to the runtime's own timer, and on a multi-thread runtime to every timer that follows its clock. A
-/// clock stops about 530 years from now, and later deadlines are never reached.
+/// On a multi-thread runtime, this yields once before the clock moves. Then timers due by the new time fire in deadline
+/// order, while the clock shows their deadlines. A clock stops about 530 years from now, and later deadlines are never
+/// reached.
+///
+/// When this returns, the tasks of due timers have been woken; [`advance_and_settle`] lets them run at each deadline.
 ///
 /// # Cancel safety
 ///
-/// The first poll lets other tasks run, and the second moves the clock all the way. You can drop the future after that.
+/// The clock moves all the way in one poll: the first on a current-thread runtime, otherwise the second.
 ///
 /// # Panics
 ///
@@ -118,6 +117,9 @@ pub(super) async fn settle_for_a_while() {
 #[track_caller]
 pub fn advance(duration: Duration) -> impl Future<Output = ()> {
     if_paused("advance", async move {
+        if Watch::clock_here().is_none() {
+            return by_tokio::advance(duration.min(FAR_FUTURE)).await;
+        }
         task::yield_now().await;
         move_by(duration, None).await;
     })
@@ -183,12 +185,10 @@ pub(super) async fn move_by(duration: Duration, settle: Option<&Settle>) {
         None => clock::after(duration).min(LAST),
     };
     let _hold = clock.as_ref().map(ManualClock::hold);
-    let mut fired = false;
     while match &clock {
         Some(clock) => clock.move_to_next(target, By::Test).is_some(),
         None => instant::is_paused() && by_tokio::move_to_next(target),
     } {
-        fired = true;
         if let Some(settle) = settle {
             settle.wait().await;
         }
@@ -200,8 +200,6 @@ pub(super) async fn move_by(duration: Duration, settle: Option<&Settle>) {
         }
         // The runtime has ended, or a task has resumed its clock.
         None if !instant::is_paused() => {}
-        // As with tokio's `advance`, a caller in `block_on` runs before the tasks that were woken, one in a task after.
-        None if fired && settle.is_none() && task::try_id().is_none() => by_tokio::move_on(target),
         None => by_tokio::move_to(target).await,
     }
 }

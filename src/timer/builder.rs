@@ -101,12 +101,10 @@ impl Builder {
     /// It saves nothing for timeouts that are cancelled, as most are. With a resolution, timers are
     /// [coalesced](Builder::coalesce) only if you ask for it.
     ///
-    /// The rounding applies to every sleep, even to one of zero: it waits for the next multiple, so tasks that are ready
-    /// run first, as with tokio. The first poll is ready only if the driver has already processed the multiple, so an
-    /// [`Interval`](crate::Interval) that is behind catches up immediately.
+    /// The rounding applies to every sleep, even to one of zero: it waits for the next multiple. An
+    /// [`Interval`](crate::Interval) that is behind catches up immediately, up to the last multiple that was processed.
     ///
-    /// Queues, maps, and timers on the [`boot`](crate::boot) and [`wall`](crate::wall) clocks are woken at multiples of
-    /// the resolution, but any poll after a deadline is ready.
+    /// Queues and maps are woken at multiples of the resolution, and then return what is due by that time.
     ///
     /// # Examples
     ///
@@ -267,7 +265,7 @@ impl Builder {
     }
 
     /// Builds the timer and returns it with its driver. If nothing polls the driver, the timer fires late, on threads of
-    /// this crate. With [`Alarm::Tokio`], that holds only until the first poll: from then on only the driver fires it.
+    /// this crate: about a millisecond, or a second if a tokio runtime has polled the driver and does not come to it again. With [`Alarm::Tokio`], that holds only until the first poll: from then on only the driver fires it.
     ///
     /// Dropping the driver ends the timer. The driver completes when the timer is [shut down](Timer::shutdown), or when
     /// no handle and nothing created on it is left.

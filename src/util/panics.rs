@@ -6,8 +6,7 @@
 //
 // Invariants
 // 1. A call that panics without a driver is made only if the user has chosen an alarm that needs that driver, if the
-//    driver was found, if the clock is paused, or with the feature `test-util` on a current-thread runtime, whose clock
-//    a test may pause.
+//    driver was found, or if the clock is paused.
 
 use std::io;
 use std::mem::{forget, needs_drop};
@@ -47,11 +46,6 @@ pub(crate) fn drop_all<T>(values: impl IntoIterator<Item = T>) {
 pub(crate) fn if_enabled<T>(make: impl FnOnce() -> T) -> io::Result<T> {
     let result = Handle::try_current().ok().and_then(|_| catch_unwind(AssertUnwindSafe(make)).ok());
     result.ok_or_else(|| io::ErrorKind::Unsupported.into())
-}
-
-/// Whether the panic of a call without a driver can be caught.
-pub(crate) fn may_catch() -> bool {
-    cfg!(panic = "unwind") && !std::thread::panicking()
 }
 
 #[cfg(test)]

@@ -27,7 +27,8 @@ fn a_paused_runtime_inside_another_keeps_its_own_time() {
                     pause();
                     let start = Instant::now();
                     sleep(HOUR).await;
-                    assert_eq!(start.elapsed(), HOUR);
+                    // tokio's clock rounds.
+                    assert!((HOUR..HOUR + ms(2)).contains(&start.elapsed()));
                 });
             });
         });

@@ -98,6 +98,8 @@ fn a_poll_yields_among_many_touched_entries() {
                 }
             }
             std::thread::sleep(ms(200));
+            // They expire once a turn has reached them.
+            hairspring::sleep(ms(1)).await;
             let (woken, waker) = Wakes::new();
             let mut polls = 0;
             loop {

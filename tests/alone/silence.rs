@@ -9,7 +9,6 @@ use crate::common::{bare, ms, panicked, use_time};
 use crate::in_copy;
 use hairspring::timer::Alarm;
 use hairspring::{Duration, Instant, Timer, boot, interval, interval_at, wall};
-use tokio::runtime::Runtime;
 
 static PANICS: AtomicUsize = AtomicUsize::new(0);
 
@@ -32,33 +31,14 @@ fn panic_on_purpose() {
     assert!(panic::catch_unwind(|| panic!("on purpose")).is_err());
 }
 
-/// With `test-util`, a test may pause the clock of a current-thread runtime, which only tokio's timers notice.
-fn silent_runtimes() -> impl Iterator<Item = Runtime> {
-    bare().into_iter().skip(usize::from(cfg!(feature = "test-util")))
-}
-
 #[test]
 fn sleeps_without_enable_time_print_nothing() {
-    silent(silent_runtimes().count() + 1, || {
+    silent(bare().len() + 1, || {
         panic_on_purpose();
-        for runtime in silent_runtimes() {
+        for runtime in bare() {
             runtime.block_on(runtime.spawn(use_time())).unwrap();
             panic_on_purpose();
         }
-    });
-}
-
-#[cfg(feature = "test-util")]
-#[test]
-fn with_test_util_tokio_says_once_that_a_current_thread_runtime_lacks_enable_time() {
-    crate::alone(|| {
-        panic::set_hook(Box::new(|panic| {
-            assert!(panic.to_string().contains("enable_time"), "{panic}");
-            PANICS.fetch_add(1, SeqCst);
-        }));
-        let [runtime, _] = bare();
-        (0..3).for_each(|_| runtime.block_on(use_time()));
-        assert_eq!(PANICS.load(SeqCst), 1);
     });
 }
 
@@ -66,7 +46,7 @@ fn with_test_util_tokio_says_once_that_a_current_thread_runtime_lacks_enable_tim
 #[test]
 fn a_refused_timerfd_prints_nothing() {
     silent(0, || {
-        for runtime in silent_runtimes() {
+        for runtime in bare() {
             runtime.block_on(async {
                 let timer = Timer::builder();
                 let refused = timer.clone().alarm(Alarm::Timerfd).install().unwrap_err();

@@ -6,7 +6,10 @@ use std::task::{Context, Poll};
 
 use crate::common::{HOUR, ms, polled};
 use futures::StreamExt;
-use hairspring::{DeadlineMap, DelayQueue, Duration, Instant, Timer, TrySleep, boot, interval_at, sleep, timeout};
+use hairspring::{
+    DeadlineMap, DelayQueue, Duration, Instant, Timer, TrySleep, boot, interval_at, sleep, sleep_until, timeout,
+    timeout_at,
+};
 use tokio::task::coop;
 
 /// How many consecutive polls are ready before the task's budget is spent.
@@ -27,6 +30,9 @@ async fn each_ready_poll_spends_a_unit() {
             map.insert(key, (), Duration::ZERO);
         }
         let mut late = interval_at(Instant::now() - HOUR, ms(1));
+        let long_ago = Instant::now();
+        // A turn has reached all of them then.
+        sleep(ms(1)).await;
         let full = Timer::builder().capacity(1).build().unwrap();
         let _first = polled(full.try_sleep(HOUR));
         macro_rules! each_spends_a_unit {
@@ -35,8 +41,8 @@ async fn each_ready_poll_spends_a_unit() {
             )*};
         }
         each_spends_a_unit![
-            |cx| Pin::new(&mut sleep(Duration::ZERO)).poll(cx),
-            |cx| Pin::new(&mut timeout(Duration::ZERO, pending::<()>())).poll(cx),
+            |cx| Pin::new(&mut sleep_until(long_ago)).poll(cx),
+            |cx| Pin::new(&mut timeout_at(long_ago, pending::<()>())).poll(cx),
             |cx| late.poll_tick(cx),
             |cx| queue.poll_expired(cx),
             |cx| expirations.poll_next_unpin(cx),

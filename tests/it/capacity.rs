@@ -18,7 +18,7 @@ fn a_panic_names_line_limit_and_fallible_form() {
         let timer = Timer::builder().capacity(1).name("requests").install().unwrap();
         let mut ticks = timer.interval(HOUR);
         let of_ticks = line!() - 1;
-        ticks.tick().await;
+        let long_ago = ticks.tick().await;
         let mut first = pin!(timer.timeout(HOUR, pending::<()>()));
         let of_first = format!("{}:{}:", file!(), line!() - 1);
         assert!(poll(&mut first).is_pending());
@@ -31,10 +31,10 @@ fn a_panic_names_line_limit_and_fallible_form() {
         said(panic_message(|| poll(&mut hairspring::sleep(HOUR))), "try_sleep", line!());
         said(panic_message(|| poll(&mut timer.timeout(HOUR, pending::<()>()))), "try_timeout", line!());
         said(panic_message(|| poll(&mut pin!(ticks.tick()))), "try_tick", of_ticks);
-        // These need no room.
-        timer.sleep(Duration::ZERO).await;
+        // These need no room: a turn has reached them.
+        hairspring::sleep_until(long_ago).await;
         assert_eq!(timer.timeout(HOUR, std::future::ready(5)).await, Ok(5));
-        timer.interval(HOUR).tick().await;
+        hairspring::interval_at(long_ago, HOUR).tick().await;
 
         timer.shutdown();
         let message = panic_message(|| poll(&mut first));

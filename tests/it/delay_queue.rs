@@ -3,7 +3,7 @@
 
 use std::task::{Context, Poll, Waker};
 
-use crate::common::{HOUR, Wakes, current_thread, ms, must_end_on, on_wake, panic_message, paused, polled};
+use crate::common::{HOUR, Wakes, current_thread, ms, must_end_on, on_wake, panic_message, paused, polled, wait_until};
 use futures::StreamExt;
 use hairspring::delay_queue::{Expired, Key};
 use hairspring::{DelayQueue, Duration, Instant, Timer};
@@ -79,7 +79,7 @@ fn a_poll_sorts_a_mass_expiry_in_parts() {
         queue.insert_at(value, start + Duration::from_nanos((value * 7_919) % MANY));
     }
     let (woken, waker) = Wakes::new();
-    let (mut before, mut count, mut pauses) = (start, 0, 0);
+    let (mut before, mut count, mut pauses, mut seen) = (start, 0, 0, 0);
     loop {
         match poll_with(&mut queue, &waker) {
             Poll::Ready(Some(expired)) => {
@@ -90,12 +90,14 @@ fn a_poll_sorts_a_mass_expiry_in_parts() {
             Poll::Ready(None) => break,
             Poll::Pending => {
                 pauses += 1;
-                assert_eq!(woken.count(), pauses, "the queue asks to be polled again");
+                // It waits for a turn at first, then asks to be polled again.
+                wait_until(|| woken.count() > seen);
+                seen = woken.count();
             }
         }
     }
     assert_eq!(count, MANY);
-    assert!(pauses >= 2, "{pauses} pauses");
+    assert!(pauses >= 3, "{pauses} pauses");
 }
 
 // Keys
@@ -249,9 +251,7 @@ fn a_poll_on_a_full_or_ended_timer_panics_and_loses_nothing() {
     current_thread().block_on(async {
         let other = polled(Timer::builder().capacity(1).install().unwrap().sleep(HOUR));
         let mut queue = DelayQueue::new();
-        queue.insert(1, Duration::ZERO);
         let key = queue.insert(2, HOUR);
-        assert_eq!(poll(&mut queue), Poll::Ready(Some(1)), "what is due takes no room");
         assert!(panic_message(|| poll(&mut queue)).contains("at capacity"));
         drop(other);
         assert!(poll(&mut queue).is_pending());

@@ -24,6 +24,7 @@ mod longest;
 mod metrics;
 #[cfg(all(feature = "metrics", feature = "test-util"))]
 mod metrics_facade;
+mod one_pass;
 mod reset;
 mod resolution;
 mod runtimes;

@@ -3,7 +3,9 @@
 
 use std::task::Poll;
 
-use crate::common::{HOUR, both_flavours, current_thread, inside, ms, multi_thread, must_end, poll, watched};
+use crate::common::{
+    HOUR, both_flavours, current_thread, inside, ms, multi_thread, must_end, must_end_on, poll, watched,
+};
 use hairspring::timer::Alarm;
 use hairspring::{Instant, Timer, sleep};
 
@@ -60,19 +62,19 @@ fn a_reset_elsewhere_leaves_the_sleep_in_its_runtime() {
 /// Bugs that this crate had: the sleep waited, and took its room in the timer, until the driver ran; on a timer with a
 /// resolution, the next poll began another wait.
 #[test]
-fn a_reset_to_an_instant_that_has_passed_ends_the_wait_at_once() {
-    let runtime = current_thread();
-    let _inside = runtime.enter();
-    let builder = || Timer::builder().alarm(Alarm::Tokio).capacity(1);
-    for builder in [builder(), builder().resolution(ms(1))] {
-        let (timer, _driver) = builder.build_with_driver().unwrap();
-        let (mut nap, woken) = watched(timer.try_sleep(HOUR));
-        let start = Instant::now();
-        while start.elapsed() < ms(2) {}
-        nap.reset_at(start);
-        assert_eq!((woken.count(), timer.metrics().pending()), (1, 0));
-        assert!(poll(&mut timer.try_sleep(HOUR)).is_pending());
-        assert_eq!(poll(&mut nap), Poll::Ready(Ok(())));
-        assert_eq!(timer.metrics().registered(), 2);
-    }
+fn a_reset_to_an_instant_that_a_turn_has_reached_ends_the_wait_at_once() {
+    must_end_on(current_thread(), async || {
+        let builder = || Timer::builder().alarm(Alarm::Tokio).capacity(1);
+        for builder in [builder(), builder().resolution(ms(1))] {
+            let timer = builder.build().unwrap();
+            let start = Instant::now();
+            timer.sleep(ms(2)).await;
+            let (mut nap, woken) = watched(timer.try_sleep(HOUR));
+            nap.reset_at(start);
+            assert_eq!((woken.count(), timer.metrics().pending()), (1, 0));
+            assert!(poll(&mut timer.try_sleep(HOUR)).is_pending());
+            assert_eq!(poll(&mut nap), Poll::Ready(Ok(())));
+            assert_eq!(timer.metrics().registered(), 3);
+        }
+    });
 }

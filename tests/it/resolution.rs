@@ -1,6 +1,6 @@
 //! `Builder::resolution`: when sleeps end, and which tasks run first.
 
-use crate::common::{current_thread, ms, multi_thread, must_end, must_end_on, poll, polled};
+use crate::common::{current_thread, ms, multi_thread, must_end, must_end_on};
 use hairspring::{Duration, Instant, Timer, interval, sleep};
 
 const MICRO: Duration = Duration::from_micros(1);
@@ -34,33 +34,6 @@ fn a_ready_task_runs_before_a_microsecond_sleep_ends() {
     }
 }
 
-/// tokio 7883: a sleep never completed under a combinator that polls eagerly.
-#[test]
-fn a_later_poll_is_ready_without_a_driver() {
-    let (timer, _driver) = Timer::builder().resolution(ms(1)).build_with_driver().unwrap();
-    let mut nap = polled(timer.sleep(Duration::ZERO));
-    spin_past(nap.deadline() + ms(1));
-    assert!(poll(&mut nap).is_ready() && nap.is_elapsed());
-}
-
-/// The next timer reuses the memory of the one that ended.
-#[test]
-fn an_orphaned_sleep_ignores_the_next_timers_resolution() {
-    const SIZE: usize = 70; // No other timer in this program has as many shards, so none takes this memory.
-    for _ in 0..3 {
-        let (timer, driver) = Timer::builder().shards(SIZE).build_with_driver().unwrap();
-        let mut nap = timer.sleep(ms(1));
-        // On a slow machine it may be over already.
-        let _ = poll(&mut nap);
-        drop((timer, driver));
-        let coarse = Timer::builder().shards(SIZE).resolution(Duration::from_secs(1));
-        let _next = coarse.build_with_driver().unwrap();
-        spin_past(nap.deadline());
-        assert!(nap.is_elapsed());
-        assert!(poll(&mut nap).is_ready());
-    }
-}
-
 /// All ticks before a multiple are ready after one turn.
 #[test]
 fn a_late_interval_catches_up_without_its_driver() {
@@ -83,11 +56,11 @@ mod by_hand {
     use std::task::Poll;
 
     use futures::StreamExt;
-    use hairspring::test_util::ManualClock;
+    use hairspring::test_util::{Bubble, ManualClock};
     use hairspring::{StreamExt as _, boot, wall};
 
     use super::*;
-    use crate::common::in_virtual_time;
+    use crate::common::{poll, polled};
 
     const NANO: Duration = Duration::from_nanos(1);
     const RESOLUTIONS: [Duration; 4] =
@@ -121,7 +94,8 @@ mod by_hand {
     /// `boot` and `wall` sleeps are due by their own clocks.
     #[test]
     fn sleeps_on_paused_clocks_end_at_multiples() {
-        in_virtual_time(|| async {
+        // tokio's clock would round besides.
+        Bubble::new().workers(2).run(|| async {
             for resolution in RESOLUTIONS {
                 Timer::builder().resolution(resolution).install().unwrap();
                 sleep(NANO).await;

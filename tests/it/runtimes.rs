@@ -177,7 +177,6 @@ fn a_runtime_that_has_ended_fails_every_sleep_that_has_to_wait() {
             let mut late = TrySleep::from(sleep(HOUR));
             let ended = poll(&mut late).map(Result::unwrap_err);
             assert!(matches!(ended, Poll::Ready(error) if error.is_shutdown() && !error.is_no_runtime()), "{ended:?}");
-            assert!(poll(&mut sleep(Duration::ZERO)).is_ready(), "it does not have to wait");
             assert_eq!(block_on(timeout(HOUR, std::future::ready(1))), Ok(1));
             assert!(Timer::try_current().is_err_and(|error| error.is_shutdown()));
             drop(entered);
@@ -185,6 +184,34 @@ fn a_runtime_that_has_ended_fails_every_sleep_that_has_to_wait() {
             assert_eq!(block_on(late), Ok(()), "outside, the process's own timer serves");
         });
     }
+}
+
+/// A bug that this crate had: the task kept the timer of the first runtime, which nobody drove any more.
+#[test]
+fn a_task_of_a_local_set_waits_on_the_runtime_that_drives_it() {
+    must_end(|| {
+        let set = LocalSet::new();
+        let (sender, mut slept) = tokio::sync::mpsc::unbounded_channel();
+        set.spawn_local(async move {
+            loop {
+                sleep(ms(1)).await;
+                let _ = sender.send(());
+            }
+        });
+        for runtime in [current_thread(), multi_thread(1), current_thread()] {
+            let before = set.block_on(&runtime, async {
+                while slept.try_recv().is_ok() {}
+                // The one that it waits for now may be the last runtime's.
+                slept.recv().await;
+                Timer::current().metrics().registered()
+            });
+            set.block_on(&runtime, async {
+                slept.recv().await;
+                slept.recv().await;
+                assert!(Timer::current().metrics().registered() > before, "it waits elsewhere");
+            });
+        }
+    });
 }
 
 /// A bug that this crate had: each shutdown of an installed timer that met a poll counted as the end of the runtime, and

@@ -32,14 +32,14 @@ async fn limits_hold_while_items_are_always_ready() {
         for _ in 0..2 {
             let start = Instant::now();
             assert!(items.next().await.is_some());
-            assert!((800..=1_128).contains(&start.elapsed().as_millis()), "{:?}", start.elapsed());
+            assert!((800..=1_256).contains(&start.elapsed().as_millis()), "{:?}", start.elapsed());
         }
     }
     let mut chunks = busy().chunks_timeout(usize::MAX, ms(1_000));
     for _ in 0..2 {
         let start = Instant::now();
         let chunk = chunks.next().await.unwrap();
-        assert!((1_000..1_128).contains(&chunk.len()), "{}", chunk.len());
+        assert!((1_000..1_256).contains(&chunk.len()), "{}", chunk.len());
         assert_eq!(start.elapsed().as_millis(), chunk.len() as u128);
     }
     let mut together = pin!(stream::iter(0..1_000).chain(stream::pending()).chunks_timeout(2_000, HOUR));

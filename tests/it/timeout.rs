@@ -2,14 +2,13 @@
 //! wins.
 
 use std::future::{pending, poll_fn, ready};
-use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-use crate::common::{HOUR, HUNG, both_flavours, ms, must_end, poll, poll_with, polled};
+use crate::common::{HOUR, HUNG, both_flavours, ms, must_end, poll, poll_with, polled, spend_the_budget};
 use futures::FutureExt;
 use hairspring::error::Elapsed;
-use hairspring::{Duration, Instant, Timer, TrySleep, boot, sleep, timeout, wall};
+use hairspring::{Duration, Instant, Timer, TrySleep, boot, sleep, sleep_until, timeout, timeout_at, wall};
 use tokio::task::coop;
 
 /// A future that spends its task's whole budget on each poll, and is never ready.
@@ -48,11 +47,16 @@ fn draining_the_budget_does_not_hide_the_deadline() {
 #[tokio::test]
 async fn a_budget_that_others_spent_answers_pending_once() {
     let task = tokio::spawn(async {
-        for mut over in [timeout(Duration::ZERO, pending::<()>()).map(drop).boxed(), sleep(Duration::ZERO).boxed()] {
+        let long_ago = Instant::now();
+        // A turn has reached it then.
+        sleep(ms(1)).await;
+        for mut over in [timeout_at(long_ago, pending::<()>()).map(drop).boxed(), sleep_until(long_ago).boxed()] {
             let mut polls = 0;
             poll_fn(|cx| {
                 polls += 1;
-                while polls == 1 && Pin::new(&mut sleep(Duration::ZERO)).poll(cx).is_ready() {}
+                if polls == 1 {
+                    spend_the_budget();
+                }
                 over.poll_unpin(cx)
             })
             .await;

@@ -143,7 +143,6 @@ fn aborted_queued_work_neither_runs_nor_holds_time() {
             assert!(!ran.load(SeqCst));
             assert_eq!(start.elapsed(), Duration::ZERO);
             sleep(HOUR).await;
-            assert_eq!(start.elapsed(), HOUR);
         });
     });
 }
@@ -163,7 +162,7 @@ fn work_in_the_queue_ends_after_its_runtime() {
     });
 }
 
-/// The work takes longer than the bubble's patience, and longer than this crate keeps tokio's clock from rounding up.
+/// The work takes longer than the bubble's patience.
 #[test]
 fn long_work_holds_time_and_bubbles() {
     for kind in BUBBLES {

@@ -175,15 +175,16 @@ macro_rules! runs_with {
                         Step::Reset(time, others) => {
                             let mut moved = pin!(sleep(long(time)));
                             for other in others {
-                                tokio::select! {
+                                let waits = tokio::select! {
                                     biased;
-                                    () = &mut moved => {}
-                                    () = yield_now() => {}
-                                }
+                                    () = &mut moved => false,
+                                    () = yield_now() => true,
+                                };
                                 moved.as_mut().reset(until(other));
                                 sleep(long(time)).await;
                                 settle().await;
-                                self.note(What::WasReady(moved.is_elapsed()));
+                                // Unlike tokio's, a sleep that has completed waits again only from the next poll on.
+                                self.note(What::WasReady(waits && moved.is_elapsed()));
                             }
                             moved.await;
                         }

@@ -6,7 +6,7 @@ use std::thread;
 
 use crate::common::{
     HOUR, YEAR, blocking, current_thread, inside, joined, ms, multi_thread, must_end, must_end_on, on_both_flavours,
-    on_wake, panic_message, paused, poll, poll_with, polled, until, watched,
+    on_wake, panic_message, paused, poll, poll_with, polled, polled_with, until, watched,
 };
 use crate::kinds::{DAY, Kind, NANO, on_each};
 use hairspring::test_util::{ManualClock, settle};
@@ -48,6 +48,27 @@ fn advances_add_up_if_one_begins_during_another() {
     assert!(poll_with(&mut nap, &on_wake(move || advancing.advance(ms(2)))).is_pending());
     clock.advance(ms(10));
     assert_eq!(clock.now() - begin, ms(12));
+}
+
+/// A bug that this crate had: a timer of the same instant then fired late, and after a later one.
+#[test]
+fn a_waker_that_advances_the_clock_waits_for_its_instant_to_end() {
+    let clock = ManualClock::new();
+    let (start, timer) = (clock.now(), timer_on(&clock));
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let _sleeps = [1, 1, 5].map(|due| {
+        let (clock, seen) = (clock.clone(), seen.clone());
+        polled_with(
+            timer.sleep(ms(due)),
+            &on_wake(move || {
+                seen.lock().unwrap().push((due, clock.now() - start));
+                clock.advance(ms(10));
+            }),
+        )
+    });
+    clock.advance(ms(2));
+    assert_eq!(*seen.lock().unwrap(), [(1, ms(1)), (1, ms(1)), (5, ms(5))]);
+    assert_eq!(clock.now() - start, ms(32));
 }
 
 #[test]

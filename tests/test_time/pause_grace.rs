@@ -26,7 +26,8 @@ fn each_move_of_the_clock_comes_after_the_grace() {
             let (start, real) = (Instant::now(), Real::now());
             for n in 1..=5 {
                 sleep(HOUR).await;
-                assert!((n * HOUR..n * HOUR + ms(2)).contains(&start.elapsed()));
+                // tokio's clock rounds each sleep up.
+                assert!((n * HOUR..=n * (HOUR + ms(1))).contains(&start.elapsed()), "{:?}", start.elapsed());
                 assert!(real.elapsed() >= n * grace, "{:?}", real.elapsed());
             }
         });

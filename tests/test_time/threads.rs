@@ -211,7 +211,7 @@ pub(crate) mod inside {
             for round in rounds(8) {
                 let start = Instant::now();
                 let (sender, answer) = oneshot::channel();
-                let nap = if round % 2 == 0 { MICRO } else { HOUR };
+                let nap = if round % 2 == 0 { ms(1) } else { HOUR };
                 let naps = tokio::spawn(async move {
                     sleep(HOUR).await;
                     sender.send(()).unwrap();

@@ -66,7 +66,7 @@ const HOLDS: usize = 64;
 #[must_use = "expired entries come out only if this is polled"]
 pub struct Expirations<K, V> {
     shared: Arc<Shared<K, V>>,
-    /// The latest time that the clock has shown.
+    /// The last tick that a turn of the timer has reached.
     now: Tick,
     /// Whether the last poll was pending and so may have left a waker.
     waits: bool,
@@ -113,7 +113,7 @@ impl<K, V> Expirations<K, V> {
     }
 
     fn poll_due(&mut self, cx: &mut Context<'_>) -> Poll<Option<(K, V)>> {
-        // Try the time that was last read, without leaving a waker: if many entries are due, that is enough.
+        // Try what turns had reached last, without leaving a waker: if many entries are due, that is enough.
         let mut scan = self.scan();
         let mut taken = None;
         while let Scan::NothingUntil(_) = scan {
@@ -122,7 +122,7 @@ impl<K, V> Expirations<K, V> {
             let mut sleep = taken.or(left).unwrap_or_else(|| self.shared.endless_sleep());
             // Read before the shards, which then show everything that was ever inserted.
             let closed = self.shared.is_closed();
-            self.now = self.now.max(self.shared.now());
+            self.now = self.now.max(sleep.reached());
             scan = self.scan();
             taken = match scan {
                 Scan::NothingUntil(Tick::MAX) if closed => {

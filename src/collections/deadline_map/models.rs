@@ -17,6 +17,7 @@ type Map = DeadlineMap<u64, ()>;
 /// A map of two shards with its own timer, and its consumer.
 fn map() -> (Map, Task) {
     let (timer, driver) = Timer::builder().shards(1).build_with_driver().unwrap();
+    timer.lease.turns().reach(near(1_000));
     let (map, expirations) = DeadlineMap::builder().shards(2).timer(&timer).build().unwrap();
     (map, Task { expirations, woken: Woken::new(), taken: Vec::new(), done: false, _driver: driver })
 }

@@ -16,8 +16,9 @@ use crate::clock::source::any_is_held;
 use crate::util::panics::catch_panic;
 use crate::wheel::{Step, Tick};
 
-/// How many entries are returned before the clock is read again.
-const PER_CLOCK_READ: u32 = 64;
+/// How many entries are returned before the queue looks again what turns have reached, and asks for one if none came:
+/// entries that are always due must not keep others waiting.
+const PER_LOOK: u32 = 1_024;
 
 /// The maximum number of wheel entries that one poll moves, about a millisecond's work.
 const MOVES: u64 = 16_384;
@@ -91,8 +92,12 @@ impl<T> DelayQueue<T> {
     #[allow(clippy::inline_always)]
     #[track_caller]
     fn poll_due(&mut self, cx: &mut Context<'_>) -> Poll<Expired<T>> {
-        if self.handed_out >= PER_CLOCK_READ {
-            self.read_clock();
+        if self.handed_out >= PER_LOOK {
+            let (before, now) = (self.now, self.sleep.now());
+            self.follow_turns();
+            if self.now == before {
+                let _ = self.sleep.poll_until(now, cx);
+            }
         }
         let moved = self.wheel.cascaded();
         loop {
@@ -114,7 +119,7 @@ impl<T> DelayQueue<T> {
                         return Poll::Pending;
                     }
                     self.now = self.now.max(next);
-                    self.read_clock();
+                    self.follow_turns();
                 }
             }
         }
@@ -146,8 +151,8 @@ impl<T> DelayQueue<T> {
         if self.wheel.elapsed() < self.now { deadline.max(self.now) } else { deadline }
     }
 
-    fn read_clock(&mut self) {
-        self.now = self.now.max(self.sleep.now());
+    fn follow_turns(&mut self) {
+        self.now = self.now.max(self.sleep.reached());
         self.handed_out = 0;
     }
 

@@ -10,10 +10,13 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
+use tokio::task::coop::unconstrained;
 use tokio::time::Sleep;
 
 use crate::clock::instant::Instant;
+use crate::clock::instant_of;
 use crate::util::panics;
+use crate::wheel::Tick;
 
 /// The furthest alarm: tokio's clock would overflow if advanced much further. The driver then sets it again.
 const LONGEST: Duration = Duration::from_secs(20 * 365 * 86_400);
@@ -40,13 +43,30 @@ impl DriverSleep {
         let Some(mut sleep) = self.sleep.take().or_else(|| until(at).ok()) else { return };
         sleep.as_mut().reset(at.into());
         // The alarm must not use up the budget of the driver's task.
-        let polled = pin!(tokio::task::coop::unconstrained(sleep.as_mut())).poll(&mut Context::from_waker(&self.waker));
+        let polled = pin!(unconstrained(sleep.as_mut())).poll(&mut Context::from_waker(&self.waker));
         if polled.is_ready() {
             self.waker.wake_by_ref();
         } else {
             self.sleep = Some(sleep);
         }
     }
+}
+
+/// The last tick up to `now` that tokio's timers have processed in the pass that is under way. tokio counts milliseconds from
+/// a time that it does not tell, and a paused clock may stand between two. Needs `enable_time`.
+pub(crate) fn processed(now: Tick) -> Tick {
+    // tokio's sleep is ready at its first poll if its deadline, rounded up, has been processed.
+    let is_processed = |tick| {
+        let sleep = pin!(unconstrained(tokio::time::sleep_until(instant_of(tick).into())));
+        sleep.poll(&mut Context::from_waker(Waker::noop())).is_ready()
+    };
+    if is_processed(now) {
+        return now;
+    }
+    let before = |ago: u64| Tick(now.0.saturating_sub(ago));
+    let ago =
+        (0..20).rev().fold(0, |ago, bit| if is_processed(before(ago + (1 << bit))) { ago } else { ago + (1 << bit) });
+    before(ago + 1)
 }
 
 fn until(at: Instant) -> io::Result<Pin<Box<Sleep>>> {

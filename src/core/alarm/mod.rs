@@ -18,6 +18,10 @@ pub(crate) fn has_threads() -> bool {
 /// The mechanism that wakes a timer's driver at its earliest deadline. Set it with
 /// [`Builder::alarm`](crate::timer::Builder::alarm).
 ///
+/// Whatever the alarm, timers fire once their runtime has looked at its sockets. If it does not come to that for a second,
+/// because all its workers are blocked or nothing drives it, a helper thread fires them, except with
+/// [`Tokio`](Alarm::Tokio).
+///
 /// Every choice uses a tokio sleep while a test has paused the runtime's clock, because tokio advances that clock only
 /// to its own timers. The runtime then needs `enable_time`.
 ///
@@ -48,14 +52,13 @@ pub enum Alarm {
     /// waiting in an I/O driver. That may be another runtime's, which the worker runs in `block_in_place`. If its own
     /// has none, tokio's panic is caught and printed, and `Thread` stays.
     ///
-    /// After the switch, timers fire late if workers block: the first 6 to 26 ms, and those of the next second 1 ms, or
-    /// 2 ms if all workers are blocked. There is no switch on systems other than Linux, in programs that abort on
-    /// panics, for a driver that you spawn yourself, or with the feature `test-util`, on current-thread runtimes. With
-    /// many workers and few timers, the switch may come late or never.
+    /// After the switch, timers fire late if the worker that waits for sockets blocks: the first 6 to 26 ms, and those of
+    /// the next second 1 ms. There is no switch on systems other than Linux, in programs that abort on panics, or for a
+    /// driver that you spawn yourself. With many workers and few timers, the switch may come late or never.
     #[default]
     Auto,
     /// One thread per process that sleeps until the earliest deadline of all timers. It is as precise as the system's
-    /// wake-up of a thread, and needs nothing from the runtime. If all workers are blocked, timers fire 1 ms late.
+    /// wake-up of a thread, and needs nothing from the runtime.
     ///
     /// The thread starts with the first timer of the process. On Linux it copies the main thread's niceness and CPU
     /// affinity. The scheduling policy, and whatever the thread may not change, is inherited from the thread that
@@ -65,8 +68,7 @@ pub enum Alarm {
     /// A `timerfd` on which the runtime's I/O driver waits: as precise as `Thread`, and saves a thread switch per
     /// wake-up. Linux only; the runtime needs `enable_io`. It uses one open file.
     ///
-    /// If the `timerfd` fails later, the timer continues with `Thread` and reports nothing. With the feature
-    /// `test-util`, a timer on a current-thread runtime uses `Thread`, to let a test pause the clock while timers wait.
+    /// If the `timerfd` fails later, the timer continues with `Thread` and reports nothing.
     Timerfd,
     /// A tokio sleep, which fires one to two milliseconds late. The runtime needs `enable_time`.
     Tokio,
@@ -81,14 +83,25 @@ pub(crate) enum TurnAlarm {
     /// A file in the driver's runtime, which any thread can set. The runtime's I/O driver runs the turn, and the alarm
     /// thread checks that it does.
     Timerfd(Arc<TimerfdAlarm>),
-    /// A tokio sleep, which only the driver can set. If it is `watched`, the alarm thread wakes the driver, too: the
-    /// sleep is there because a test may pause the clock.
-    DriverSleep { watched: bool },
+    /// A tokio sleep, which only the driver can set.
+    DriverSleep,
+    /// None: whoever moves the clock wakes the driver. For a clock that a test has paused on a runtime without
+    /// `enable_time`.
+    Nothing,
 }
 
 impl TurnAlarm {
     /// Whether only the driver can set it.
     pub(crate) fn is_the_drivers(&self) -> bool {
-        matches!(self, TurnAlarm::DriverSleep { watched: false })
+        matches!(self, TurnAlarm::DriverSleep)
+    }
+
+    /// Whether a turn can set it again, and it suits the clock.
+    pub(crate) fn goes_on(&self, is_paused: bool) -> bool {
+        match self {
+            TurnAlarm::Thread | TurnAlarm::Timerfd(_) => !is_paused,
+            TurnAlarm::DriverSleep => false,
+            TurnAlarm::Nothing => is_paused,
+        }
     }
 }

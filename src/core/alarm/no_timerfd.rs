@@ -31,7 +31,7 @@ impl Timerfd {
 pub(crate) enum TimerfdAlarm {}
 
 impl TimerfdAlarm {
-    pub(crate) fn new(_: &Waker) -> io::Result<Self> {
+    pub(crate) fn new(_: &Waker, _: bool) -> io::Result<Self> {
         Err(io::ErrorKind::Unsupported.into())
     }
 

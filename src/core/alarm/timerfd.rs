@@ -9,7 +9,7 @@ use std::future::{Future, poll_fn};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::pin::pin;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -118,8 +118,8 @@ pub(crate) struct TimerfdAlarm {
 impl TimerfdAlarm {
     /// One that calls `waker` when it goes off. Fails if the system has none to give, and outside a runtime with
     /// `enable_io`.
-    pub(crate) fn new(waker: &Waker) -> io::Result<Self> {
-        if there_is_no_epoll() {
+    pub(crate) fn new(waker: &Waker, io_is_found: bool) -> io::Result<Self> {
+        if !io_is_found && there_is_no_epoll() {
             return Err(io::ErrorKind::Unsupported.into());
         }
         let fd = panics::if_enabled(|| {
@@ -149,6 +149,23 @@ impl TimerfdAlarm {
     }
 }
 
+/// Whether no runtime of this process can have an I/O driver, because there is no epoll instance: tokio would panic, and
+/// print a message. `false` if the system does not say. Asks it until there was one.
+fn there_is_no_epoll() -> bool {
+    static IS_SEEN: AtomicBool = AtomicBool::new(false);
+    // The files of this thread: `/proc/self` shows the main thread's, which may have ended.
+    let Some(mut files) = (!IS_SEEN.load(Relaxed)).then(|| read_dir("/proc/thread-self/fd").ok()).flatten() else {
+        return false;
+    };
+    let none = files.all(|file| match file.and_then(|file| read_link(file.path())) {
+        Ok(what) => !what.to_string_lossy().contains("eventpoll"),
+        // The file has just been closed, so no runtime in use has it.
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+    });
+    IS_SEEN.fetch_or(!none, Relaxed);
+    none
+}
+
 impl Drop for TimerfdAlarm {
     fn drop(&mut self) {
         // The number may be another file's by now, and a forked process shares the I/O driver with its parent. Without
@@ -157,18 +174,6 @@ impl Drop for TimerfdAlarm {
             std::mem::forget(self.fd.get_mut().fd.take());
         }
     }
-}
-
-/// Whether no runtime of this process can have an I/O driver, because there is no epoll instance: tokio would panic, and
-/// print a message. `false` if the system does not say.
-fn there_is_no_epoll() -> bool {
-    // The files of this thread: `/proc/self` shows the main thread's, which may have ended.
-    let Ok(mut files) = read_dir("/proc/thread-self/fd") else { return false };
-    files.all(|file| match file.and_then(|file| read_link(file.path())) {
-        Ok(what) => !what.to_string_lossy().contains("eventpoll"),
-        // The file has just been closed, so no runtime in use has it.
-        Err(error) => error.kind() == io::ErrorKind::NotFound,
-    })
 }
 
 #[cfg(all(test, not(hairspring_loom)))]

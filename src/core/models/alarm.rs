@@ -8,6 +8,7 @@ use std::task::Wake;
 use super::{Task, Woken, World, check, far, near, race, race_three, wait_until};
 use crate::clock;
 use crate::core::alarm::thread::{self, AlarmHandler, BookingId, modelled::booked};
+use crate::core::turns::By;
 use crate::util::sync::keep;
 use crate::wheel::Tick;
 
@@ -96,6 +97,7 @@ fn registering_against_the_alarm() {
         let world = World::with_alarm();
         world.register(far(1));
         let task = Task::new(world).run();
+        world.has_reached_nothing();
         let wake_and_run = move || {
             world.timer.turns().wake_driver();
             task.run()
@@ -148,10 +150,11 @@ fn an_interrupted_turn_against_the_alarm() {
     check("an interrupted turn against the alarm", || {
         let world = World::with_alarm();
         let task = Task::new(world).run();
+        world.has_reached_nothing();
         let due = world.register(near(1));
         let turns = world.timer.turns();
         let begin_and_interrupt = move || {
-            if turns.begin_turn(None, false).is_some() {
+            if turns.begin_turn(By::Helper, false).is_some() {
                 turns.interrupt_turn();
             }
         };
@@ -168,6 +171,7 @@ fn shutdown_against_the_alarm() {
     check("shutdown against the alarm", || {
         let world = World::with_alarm();
         let mut task = Task::new(world).run();
+        world.has_reached_nothing();
         let woken = world.register(near(1));
         let (pending, ()) = race(move || world.timer.close(), call);
         assert!(pending.is_some());

@@ -29,7 +29,7 @@ use crate::core::alarm::Alarm;
 use crate::core::alarm::thread::{self as alarm_thread, AlarmHandler};
 use crate::core::driver::Driver;
 use crate::core::lease::TimerLease;
-use crate::core::shard::ShardLease;
+use crate::core::shard::{InsertError, ShardLease};
 use crate::core::turns::Turns;
 use crate::future::Sleep;
 use crate::util::error::Error;
@@ -183,6 +183,19 @@ pub(crate) fn wait_until(what: &str, mut seen: impl FnMut() -> bool) {
     }
 }
 
+/// Registers in a shard. Returns the waker's count.
+pub(crate) fn register(timer: TimerLease, shard: usize, deadline: Tick) -> Arc<Woken> {
+    let woken = Woken::new();
+    let waker = Waker::from(woken.clone());
+    match timer.shard(|| shard).insert(deadline, waker.clone()) {
+        Ok(_) => {}
+        // A turn has reached it, so it is ready immediately.
+        Err(InsertError::AlreadyDue) => waker.wake(),
+        Err(refused) => panic!("{refused:?}"),
+    }
+    woken
+}
+
 #[derive(Clone, Copy)]
 pub(crate) struct World {
     pub(crate) timer: TimerLease,
@@ -231,9 +244,12 @@ impl World {
 
     /// Registers in a shard. Returns the waker's count.
     pub(crate) fn register_in(self, shard: usize, deadline: Tick) -> Arc<Woken> {
-        let woken = Woken::new();
-        self.timer.shard(|| shard).insert(deadline, Waker::from(woken.clone())).unwrap();
-        woken
+        register(self.timer, shard, deadline)
+    }
+
+    /// The turns so far came before any deadline.
+    pub(crate) fn has_reached_nothing(self) {
+        self.timer.turns().reached.store(0, SeqCst);
     }
 
     /// Fires the entries due at `now`, as a driver's own alarm does. Returns how many tasks it woke.

@@ -1,20 +1,17 @@
 //! Models of what timers share: reused memory and the helper threads.
 
-use std::sync::Arc;
-use std::task::Waker;
 #[cfg(hairspring_loom)]
 use std::time::Duration;
 
-use super::{Woken, check, far, near, race, race_three, wait_until};
+use super::{check, far, near, race, race_three, register, wait_until};
 use crate::clock;
 #[cfg(hairspring_loom)]
 use crate::core::alarm::thread;
 use crate::core::lease::TimerLease;
 use crate::core::settings::Settings;
-use crate::core::shard::InsertError;
 #[cfg(hairspring_loom)]
 use crate::util::sync;
-use crate::wheel::{Tick, Ticks};
+use crate::wheel::Ticks;
 
 fn settings() -> Settings {
     Settings { coalesce: Ticks(0), ..Settings::with_shards(1) }
@@ -84,18 +81,6 @@ fn driverless() -> TimerLease {
     TimerLease::open(true, &settings())
 }
 
-fn register(timer: TimerLease, deadline: Tick) -> Arc<Woken> {
-    let woken = Woken::new();
-    let waker = Waker::from(woken.clone());
-    match timer.shard(|| 0).insert(deadline, waker.clone()) {
-        Ok(_) => {}
-        // A turn has passed it, so it is ready immediately.
-        Err(InsertError::AlreadyDue) => waker.wake(),
-        Err(refused) => panic!("{refused:?}"),
-    }
-    woken
-}
-
 /// Does the work of the alarm thread, and of the helper thread that it sends.
 fn call() {
     #[cfg(hairspring_loom)]
@@ -116,12 +101,12 @@ fn settle() {
 fn registering_against_the_turns_of_helpers() {
     check("registering against the turns of helper threads", || {
         let timer = driverless();
-        let first = register(timer, near(2));
-        let (second, (), ()) = race_three(move || register(timer, near(1)), call, call);
+        let first = register(timer, 0, near(2));
+        let (second, (), ()) = race_three(move || register(timer, 0, near(1)), call, call);
         settle();
         wait_until("both fire", || first.is_woken() && second.is_woken());
         assert_eq!((first.take(), second.take()), (1, 1));
-        let later = register(timer, far(1));
+        let later = register(timer, 0, far(1));
         let by = clock::instant_of(far(1)).into_std();
         let turns = timer.turns();
         wait_until("the alarm thread calls for far deadlines", || {
@@ -136,11 +121,11 @@ fn registering_against_the_turns_of_helpers() {
 fn the_turn_of_a_helper_against_the_end_of_its_timer() {
     check("the turn of a helper thread against the end of its timer", || {
         let timer = driverless();
-        let woken = register(timer, near(1));
+        let woken = register(timer, 0, near(1));
         let end_and_open = move || {
             close(timer);
             let next = open();
-            (next, register(next, far(1)))
+            (next, register(next, 0, far(1)))
         };
         let ((next, far), ()) = race(end_and_open, call);
         wait_until("it is fired or shut down", || woken.is_woken());
@@ -151,8 +136,11 @@ fn the_turn_of_a_helper_against_the_end_of_its_timer() {
 
 #[cfg(hairspring_loom)]
 mod helpers {
+    use std::task::Waker;
+
     use super::*;
     use crate::core::helpers::Helpers;
+    use crate::core::models::Woken;
     use crate::util::sync::keep;
 
     #[test]

@@ -9,7 +9,7 @@ use super::{Task, Woken, World, check, far, near, poll, poll_elapsed, race, race
 use crate::clock::source;
 use crate::core::alarm::TurnAlarm;
 use crate::core::lease::{TimerLease, Turn};
-use crate::core::turns::DriverWaker;
+use crate::core::turns::{By, DriverWaker};
 use crate::future::Sleep;
 #[cfg(hairspring_loom)]
 use crate::util::sync::atomic::Ordering::SeqCst;
@@ -51,6 +51,7 @@ fn registering_against_a_turn_out_of_turn() {
     check("registering against a turn out of turn", || {
         let world = World::new();
         let task = Task::new(world).run();
+        world.has_reached_nothing();
         let due = world.register(near(1));
         let poll_and_run = move || {
             task.wake();
@@ -69,6 +70,7 @@ fn registering_beside_a_turn() {
     check("registering beside a turn", || {
         let world = World::new();
         let task = Task::new(world).run();
+        world.has_reached_nothing();
         let due = world.register(near(1));
         let poll_and_run = move || {
             task.wake();
@@ -123,14 +125,12 @@ fn two_register_in_one_shard_against_going_to_sleep() {
     });
 }
 
-/// A turn on a paused clock, until it goes to sleep. Returns the count of what wakes the driver for the next turn.
-fn turn_on_a_paused_clock(world: World) -> Arc<Woken> {
-    let woken = Woken::new();
-    let driver = DriverWaker { waker: Waker::from(woken.clone()), is_foreign: false };
-    let next = world.timer.run_turn(Turn { driver: Some(driver), ..Turn::default() }, || {
-        world.timer.turns().replace(|state| &mut state.alarm, TurnAlarm::DriverSleep { watched: false });
-        TimerLease::earliest
-    });
+/// A poll of the driver on a paused clock, until it goes to sleep. Returns the count of what wakes the driver again.
+fn look_on_a_paused_clock(world: World) -> Arc<Woken> {
+    let (woken, turns) = (Woken::new(), world.timer.turns());
+    turns.driver_came(DriverWaker { waker: Waker::from(woken.clone()), is_foreign: false }, false);
+    turns.replace(|state| &mut state.alarm, TurnAlarm::DriverSleep);
+    let next = world.timer.run_turn(Turn { at: Some(turns.reached()), ..Turn::of(By::Driver) }, TimerLease::earliest);
     assert!(next.is_some());
     woken
 }
@@ -144,9 +144,9 @@ fn cancel_against_going_to_sleep_on_a_paused_clock() {
         world.timer.publish_removals();
         let (sleep, _) = world.sleeping(far(1));
         let _later = world.register_in(1, far(2));
-        let (woken, ()) = race(move || turn_on_a_paused_clock(world), move || drop(sleep));
+        let (woken, ()) = race(move || look_on_a_paused_clock(world), move || drop(sleep));
         if woken.take() > 0 {
-            turn_on_a_paused_clock(world);
+            look_on_a_paused_clock(world);
         }
         assert_eq!((world.timer.turns().next_wake(), world.timer.earliest()), (far(2), far(2)));
     });
@@ -159,12 +159,12 @@ fn cancel_and_register_against_going_to_sleep_on_a_paused_clock() {
         world.timer.publish_removals();
         let (sleep, _) = world.sleeping(far(1));
         let (woken, _registered, _sleep) = race_three(
-            move || turn_on_a_paused_clock(world),
+            move || look_on_a_paused_clock(world),
             move || world.register(far(2)),
             using(sleep, move |sleep| sleep.reset_at_tick(far(3))),
         );
         if woken.take() > 0 {
-            turn_on_a_paused_clock(world);
+            look_on_a_paused_clock(world);
         }
         assert_eq!((world.timer.turns().next_wake(), world.timer.earliest()), (far(2), far(2)));
     });

@@ -77,15 +77,19 @@ impl ShardLease {
         if self.serves() { now } else { clock::now() }
     }
 
-    /// Whether a deadline has passed on the timer's clock.
+    /// Whether a turn has reached a deadline, so that a sleep until then is ready without waiting. Reads no clock.
     #[inline]
     pub(crate) fn has_come(self, deadline: Tick) -> bool {
-        !self.shard.turns.is_surely_future(deadline) && self.now() >= deadline
+        self.shard.expiry(deadline) <= self.reached()
     }
 
+    /// The last tick that a turn has reached; tick 0 if the timer has ended: another runtime's clock may be behind.
     #[inline]
-    pub(crate) fn rounds(self) -> bool {
-        self.shard.resolution() > Ticks::ONE
+    pub(crate) fn reached(self) -> Tick {
+        let reached = self.shard.turns.reached();
+        // Checked last: a later timer's turns come after its shards were opened.
+        let is_open = self.shard.life.load(Ordering::Acquire) | DEFAULT == self.default;
+        if is_open { reached } else { Tick::ZERO }
     }
 
     /// How late the timer may fire an entry on purpose.
@@ -119,19 +123,6 @@ impl ShardLease {
     #[inline(never)]
     fn has_fired_through(self, deadline: Tick, fired_through: Tick) -> bool {
         self.shard.expiry(deadline) <= fired_through && self.serves()
-    }
-
-    /// Whether an entry with this deadline has fired, or would have if its timer were not late or had not ended.
-    #[allow(clippy::inline_always)] // It was called, which took each later poll 20 instructions more.
-    #[inline(always)]
-    pub(crate) fn is_over(self, deadline: Tick) -> bool {
-        self.has_fired(deadline) || self.has_come(deadline) && (!self.rounds() || self.has_come_rounded(deadline))
-    }
-
-    #[cold]
-    fn has_come_rounded(self, deadline: Tick) -> bool {
-        // The resolution may be a later timer's.
-        self.now() >= self.shard.expiry(deadline) || !self.serves()
     }
 
     #[inline]

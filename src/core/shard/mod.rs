@@ -15,7 +15,7 @@ mod lease;
 use std::task::Waker;
 
 pub(crate) use self::lease::ShardLease;
-use crate::clock::{Hooks, source};
+use crate::clock::Hooks;
 use crate::core::capacity::Capacity;
 use crate::core::epoch::{Epoch, Holders};
 use crate::core::parker::Next;
@@ -125,11 +125,10 @@ impl Shard {
         if resolution == Ticks::ONE { deadline } else { deadline.next_multiple_of(resolution) }
     }
 
-    /// Whether the wheel has passed a tick, or would have if it had been stepped: a held clock steps no wheel while it
-    /// stands still.
+    /// Whether the wheel has passed a tick, or the timer's turns have: they step no wheel in which nothing is due.
     #[inline]
     fn is_past(&self, state: &ShardState, tick: Tick) -> bool {
-        tick <= state.wheel.elapsed() || source::any_is_held() && self.turns.clock.has_shown(tick)
+        tick <= state.wheel.elapsed() || tick <= self.turns.reached()
     }
 
     #[inline]
@@ -274,9 +273,13 @@ impl Shard {
     pub(crate) fn close(&self) -> usize {
         let mut wakes = WakeList::default();
         let mut pending = 0;
+        let state = self.lock();
+        self.life.fetch_and(!(OPEN | DEFAULT), Ordering::SeqCst);
+        // What has fired is over, even if a turn was interrupted among entries of one tick.
+        self.fired_through.fetch_max(state.wheel.elapsed().0, Ordering::Release);
+        drop(state);
         loop {
             let mut state = self.lock();
-            self.life.fetch_and(!(OPEN | DEFAULT), Ordering::SeqCst);
             // There is no work here any more, and no entry counts as waiting.
             self.next.publish(None);
             // Stepping to the last tick empties the wheel, which this timer no longer uses.

@@ -1,10 +1,9 @@
 //! [`Sleep`]: a future that completes at a deadline.
 //
 // Invariants
-// 1. Never early: a sleep is ready only if a clock was read at or after the deadline, by the poll or by a turn.
-// 2. A poll at or after the deadline is ready, even if the driver is late. For a far deadline the poll trusts the alarm
-//    thread instead of reading a clock, so it may be wrong by that thread's lateness. With a resolution, the rounded
-//    deadline counts, and the first poll goes by the driver alone.
+// 1. Never early: a turn has read a clock at or after the deadline.
+// 2. No poll reads a clock. A sleep is over once a turn has fired it, or at its first poll if a turn has reached the
+//    deadline.
 // 3. A sleep without a chosen timer finds one anywhere, except in a runtime that has ended.
 //    Outside a runtime it is the timer the sleep was on before, or the process's own.
 // 4. A sleep that completed, was reset or was dropped leaves nothing in a shard.
@@ -42,9 +41,9 @@ const ON_TIME: Duration = Duration::from_millis(5);
 
 /// Waits until `duration` has passed since this call.
 ///
-/// The time counts from the call, not from the first poll. The sleep never completes early. A zero
-/// `duration` is ready at the first poll, unless the timer has a [resolution](crate::timer::Builder::resolution). To
-/// let other tasks run, use [`tokio::task::yield_now`]. A sleep of more than 500 years never ends.
+/// The time counts from the call, not from the first poll. The sleep never completes early. It completes once the runtime
+/// has looked at its sockets after the deadline. So with a zero `duration` the first poll is pending, and other tasks run
+/// before the next, as with tokio; that takes tens of microseconds. A sleep of more than 500 years never ends.
 ///
 /// A sleep can be created and polled anywhere. On a runtime it waits on that runtime's timer, which needs neither
 /// `enable_time` nor `enable_io`. Elsewhere it waits on the timer that it was on before, or on the process's own timer,
@@ -83,8 +82,8 @@ pub fn sleep(duration: Duration) -> Sleep {
     Sleep::new(clock::after(duration))
 }
 
-/// Waits until `deadline`. If it has passed, the first poll is ready, unless the timer has a
-/// [resolution](crate::timer::Builder::resolution). See [`sleep`].
+/// Waits until `deadline`. If it has passed, the first poll is ready only if the timer has fired a later sleep since. See
+/// [`sleep`].
 ///
 /// # Examples
 ///
@@ -179,8 +178,6 @@ impl Flags {
     const KIND: u32 = 7 << Epoch::BITS;
     /// Whether this last waited in a runtime that was ending, for an entry that may come before its deadline.
     const ENDING: u32 = 1 << 27;
-    /// Whether this was polled or reset. From then on, `is_elapsed` goes by the clock.
-    const BEGUN: u32 = 1 << 28;
     const CHOSEN: u32 = 1 << 29;
     const STAGE: u32 = Flags::WAITING | Flags::DONE;
 
@@ -188,7 +185,7 @@ impl Flags {
     const IDLE: u32 = 0;
     /// Stage: registered with the timer, with the waker of the last poll.
     const WAITING: u32 = 1 << 30;
-    /// Stage: completed by a poll.
+    /// Stage: completed by a poll, or reset to a time that a turn has reached.
     const DONE: u32 = 1 << 31;
 
     fn epoch(self) -> Epoch {
@@ -250,7 +247,7 @@ impl Sleep {
     /// The same sleep on another timer, until `deadline`.
     pub(crate) fn moved_to(&self, timer: &Timer, deadline: Tick) -> Sleep {
         let mut moved = sleep_made_at(Some(timer), deadline, self.made).of(self.flags.kind());
-        moved.flags.0 |= self.flags.0 & (Flags::BEGUN | Flags::DONE);
+        moved.flags.0 |= self.flags.0 & Flags::DONE;
         moved
     }
 
@@ -331,13 +328,8 @@ impl Sleep {
         self.flags.has(Flags::WAITING)
     }
 
-    /// Returns whether the deadline has passed, whether or not this was polled since. As in tokio, that counts only
-    /// once this was polled or reset. Before, and after a reset to a later deadline, this returns `false`.
-    ///
-    /// The deadline is rounded up to the timer's [resolution](crate::timer::Builder::resolution), and has passed if the
-    /// timer's clock, as read where this is called, has reached it, even if the timer is late or was shut down. Before
-    /// its first poll, a sleep without a chosen timer goes by the runtime's clock, without rounding. Once a sleep has
-    /// completed, this returns `true` until the next reset.
+    /// Returns whether this has fired, whether or not it was polled since. As in tokio, a sleep that was not polled yet
+    /// has not fired, and one that completed has until the next reset.
     ///
     /// # Examples
     ///
@@ -354,14 +346,7 @@ impl Sleep {
     /// ```
     #[must_use]
     pub fn is_elapsed(&self) -> bool {
-        let has_come = || self.has_come(self.deadline);
-        let is_over = || self.timer().map_or_else(has_come, |timer| timer.is_over(self.deadline));
-        self.flags.has(Flags::DONE) || self.has_begun() && is_over()
-    }
-
-    /// Whether this was polled or reset.
-    pub(crate) fn has_begun(&self) -> bool {
-        self.flags.has(Flags::BEGUN)
+        self.flags.has(Flags::DONE) || self.entry().is_some_and(|(lease, _)| lease.has_fired(self.deadline))
     }
 
     /// Sets a new deadline, in any state: waiting, never polled, or completed.
@@ -418,17 +403,15 @@ impl Sleep {
 
     pub(crate) fn reset_at_tick(&mut self, deadline: Tick) {
         if let Some((lease, key)) = self.entry() {
-            // The timer knows only what has fired. Only a reset to earlier asks the clock, too.
-            let is_over = deadline < self.deadline && lease.is_over(deadline);
-            let at = if is_over { Tick::ZERO } else { deadline };
-            // What is over goes on as if it had fired: its next poll is ready, even on a timer with a resolution.
-            if deadline == self.deadline || lease.reset(key, at, self.flags.has(Flags::ENDING)) || is_over {
+            if deadline == self.deadline || lease.reset(key, deadline, self.flags.has(Flags::ENDING)) {
                 self.set_deadline(deadline);
                 return;
             }
         }
         self.reset_idle(deadline);
-        self.flags.0 |= Flags::BEGUN;
+        if self.has_come(deadline) {
+            self.set_stage(Flags::DONE);
+        }
     }
 
     /// Sets a new deadline without registering it.
@@ -471,15 +454,19 @@ impl Sleep {
         self.timer().map_or_else(clock::now, ShardLease::now)
     }
 
-    /// Whether the timer's clock has reached a tick. Reads no clock if the tick is far ahead.
+    /// Whether a turn has reached a tick, so that a sleep until then would be ready.
     pub(crate) fn has_come(&self, tick: Tick) -> bool {
-        self.timer().map_or_else(|| clock::now() >= tick, |timer| timer.has_come(tick))
+        self.timer_here().is_some_and(|timer| timer.has_come(tick))
     }
 
-    /// Whether the timer has a resolution, or is yet to be found.
-    #[inline]
-    pub(crate) fn may_round(&self) -> bool {
-        self.timer().is_none_or(ShardLease::rounds)
+    /// The last tick that a turn has reached; tick 0 outside runtimes, unless this waits or was given a timer.
+    pub(crate) fn reached(&self) -> Tick {
+        self.timer_here().map_or(Tick::ZERO, ShardLease::reached)
+    }
+
+    /// The timer that a poll here waits on. The one before may have been another runtime's, whose clock is ahead.
+    fn timer_here(&self) -> Option<ShardLease> {
+        if self.flags.has(Flags::WAITING | Flags::CHOSEN) { self.timer() } else { registry::shard_of_runtime().ok() }
     }
 }
 

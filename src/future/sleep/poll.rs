@@ -51,14 +51,14 @@ impl Sleep {
     #[inline(never)]
     fn poll_waiting(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         let ((lease, key), deadline) = (self.entry().expect("it waits on a timer"), self.deadline);
-        if lease.is_over(deadline) {
+        if lease.has_fired(deadline) {
             self.leave(Flags::DONE);
             return Poll::Ready(Ok(()));
         }
         if lease.set_waker(key, cx.waker()) {
             return Poll::Pending;
         }
-        // It fired by another clock than this poll's, or just now, or its timer ended: check again.
+        // It fired just now, or its timer ended: check again.
         self.leave(Flags::IDLE);
         self.poll_idle(cx)
     }
@@ -84,10 +84,6 @@ impl Sleep {
             return self.register(self.timer().unwrap_or_else(registry::global_shard), cx);
         }
         let again = self.flags.has(Flags::ENDING);
-        self.flags.0 |= Flags::BEGUN;
-        if self.has_come(self.deadline) {
-            return Poll::Ready(Ok(()));
-        }
         if again || !registry::runs_tasks() {
             return Poll::Ready(Err(error));
         }
@@ -98,17 +94,13 @@ impl Sleep {
                 self.flags.0 |= Flags::ENDING;
                 pending
             }
-            Err(_) if self.has_come(self.deadline) => Poll::Ready(Ok(())),
+            Err(InsertError::AlreadyDue) => Poll::Ready(Ok(())),
             Err(_) => Poll::Ready(Err(error)),
         }
     }
 
     #[inline]
     fn register(&mut self, timer: ShardLease, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        // With a resolution other tasks run first, so only a turn can end the sleep here.
-        if timer.has_come(self.deadline) && !timer.rounds() {
-            return Poll::Ready(Ok(()));
-        }
         match timer.insert(self.deadline, cx.waker().clone()) {
             Ok(key) => self.wait_on(timer, key),
             Err(InsertError::Closed) if !self.flags.has(Flags::CHOSEN) => self.poll_anew(cx),
@@ -120,7 +112,6 @@ impl Sleep {
     #[cold]
     fn poll_anew(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         self.shard = None;
-        self.flags.0 |= Flags::BEGUN;
         cx.waker().wake_by_ref();
         Poll::Pending
     }
@@ -130,17 +121,15 @@ impl Sleep {
         Hooks::begins_to_wait(timer.address(), key, self.made, self.flags.kind());
         self.shard = Some(timer.shard());
         self.key = key;
-        self.flags = self
-            .flags
-            .with(Flags::EPOCH | Flags::ENDING | Flags::STAGE, timer.epoch().0 | Flags::WAITING | Flags::BEGUN);
+        self.flags = self.flags.with(Flags::EPOCH | Flags::ENDING | Flags::STAGE, timer.epoch().0 | Flags::WAITING);
         Poll::Pending
     }
 
     #[cold]
     fn refused(&mut self, timer: ShardLease, refusal: &InsertError) -> Poll<Result<(), Error>> {
-        self.flags.0 |= Flags::BEGUN;
+        self.shard = Some(timer.shard());
+        self.flags = self.flags.with(Flags::EPOCH, timer.epoch().0);
         match *refusal {
-            _ if timer.is_over(self.deadline) => Poll::Ready(Ok(())),
             InsertError::AlreadyDue => Poll::Ready(Ok(())),
             InsertError::Closed => Poll::Ready(Err(Error::ended(timer.name()))),
             InsertError::AtCapacity(pending) => Poll::Ready(Err(Error::over_capacity(timer.name(), pending))),
@@ -184,7 +173,6 @@ mod tests {
 
     use super::*;
     use crate::future::sleep;
-    use crate::wheel::Step;
 
     /// A bug that this crate had: the thread waited for an hour on the process's own timer, and so did the thread that
     /// dropped the runtime.
@@ -211,7 +199,7 @@ mod tests {
 
     /// A bug that this crate had: the sleep failed, because its runtime had ended.
     #[test]
-    fn a_deadline_that_passes_while_a_sleep_is_registered_in_a_runtime_that_ends_is_met() {
+    fn a_deadline_that_has_come_is_met_in_a_runtime_that_ends() {
         let runtime = Builder::new_multi_thread().worker_threads(2).build().unwrap();
         let (started, starts) = mpsc::channel();
         let (ended, ends) = mpsc::channel();
@@ -221,26 +209,9 @@ mod tests {
             while timer.is_default() {
                 thread::yield_now();
             }
-            let (global, mut sleep) = (registry::global_shard(), sleep(Duration::from_millis(20)));
-            let (deadline, (locked, is_locked)) = (sleep.deadline, mpsc::channel());
-            let elapsed = thread::scope(|scope| {
-                scope.spawn(move || {
-                    let (mut state, mut fired) = (global.shard().lock(), Vec::new());
-                    locked.send(()).unwrap();
-                    while !global.has_come(deadline) {}
-                    loop {
-                        match state.wheel.step(deadline) {
-                            Step::Fired { value, .. } => fired.push(value),
-                            Step::Cascaded => {}
-                            Step::Done => break,
-                        }
-                    }
-                    drop(state);
-                    fired.into_iter().for_each(Waker::wake);
-                });
-                is_locked.recv().unwrap();
-                sleep.poll_elapsed(&mut Context::from_waker(Waker::noop()), false)
-            });
+            let mut sleep = sleep(Duration::ZERO);
+            registry::global().timer().turns().reach(sleep.deadline);
+            let elapsed = sleep.poll_elapsed(&mut Context::from_waker(Waker::noop()), false);
             ended.send(elapsed.map(|elapsed| elapsed.is_ok())).unwrap();
         });
         starts.recv().unwrap();

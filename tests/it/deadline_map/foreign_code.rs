@@ -7,11 +7,11 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::mpsc;
-use std::task::Poll;
 use std::thread;
 
 use super::{poll, poll_with};
 use crate::common::{HOUR, OnDrop, ms, must_end, on_wake, panic_message, panicked_with};
+use futures::executor::block_on;
 use hairspring::{DeadlineMap, Duration, Expirations, Instant};
 
 /// A key that calls a closure with "hash", "eq" or "drop" when that happens to it.
@@ -114,7 +114,7 @@ fn an_insert_compares_an_expired_key_once() {
     // A comparison counts twice, once for each key.
     assert!(compared.load(SeqCst) <= 20_000, "compared {} times", compared.load(SeqCst));
     for life in 0..10_000 {
-        assert!(matches!(poll(&mut expirations), Poll::Ready(Some((_, taken))) if taken == life), "out of order");
+        assert!(matches!(block_on(expirations.recv()), Some((_, taken)) if taken == life), "out of order");
     }
 }
 
@@ -149,7 +149,7 @@ fn drops_of_keys_and_values_may_use_the_map() {
         drop(map.remove(&Key::calm(2)));
         drop(map.insert_if_absent(key(&map, 1), OnDrop(Box::new(uses(&map))), HOUR));
         insert(&map, 3, Duration::ZERO);
-        assert!(matches!(poll(&mut expirations), Poll::Ready(Some((Key(3, _), _)))));
+        assert!(matches!(block_on(expirations.recv()), Some((Key(3, _), _))));
         map.retain(|key, _| key.0 % 2 == 0);
         assert_eq!(map.len(), 24);
         map.clear();
@@ -175,7 +175,7 @@ fn wakers_may_use_the_map_and_panic() {
         assert!(poll_with(&mut expirations, &waker).is_pending());
         map.insert(7, (), HOUR);
         map.insert(8, (), Duration::ZERO);
-        assert_eq!(poll(&mut expirations), Poll::Ready(Some((8, ()))));
+        assert_eq!(block_on(expirations.recv()), Some((8, ())));
     });
 }
 
@@ -211,7 +211,7 @@ fn a_closure_that_panics_leaves_the_map_whole() {
     assert!(poll(&mut expirations).is_pending());
     for key in rest.keys() {
         assert!(map.touch(key, Duration::ZERO));
-        assert_eq!(poll(&mut expirations), Poll::Ready(Some((*key, key + 1_000))));
+        assert_eq!(block_on(expirations.recv()), Some((*key, key + 1_000)));
     }
     assert!(map.is_empty());
 }

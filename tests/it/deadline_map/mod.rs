@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 
 use crate::common::{HOUR, Wakes, bare, inside, ms, multi_thread, must_end, panic_message, polled};
 use futures::Stream;
-use hairspring::{DeadlineMap, Duration, Expirations, Timer};
+use hairspring::{DeadlineMap, Duration, Expirations, Instant, Timer};
 
 fn poll_with<K, V>(expirations: &mut Expirations<K, V>, waker: &Waker) -> Poll<Option<(K, V)>> {
     Pin::new(expirations).poll_next(&mut Context::from_waker(waker))
@@ -26,7 +26,7 @@ fn a_map_works_outside_runtimes_and_outlives_them() {
         let (map, mut expirations) = inside(&home, DeadlineMap::new);
         map.insert("later", 1, HOUR);
         map.insert("due", 2, Duration::ZERO);
-        assert_eq!(poll(&mut expirations), Poll::Ready(Some(("due", 2))), "a due entry needs no timer");
+        assert_eq!(futures::executor::block_on(expirations.recv()), Some(("due", 2)));
         assert_eq!(poll(&mut expirations), Poll::Pending);
         let start = std::time::Instant::now();
         map.touch("later", ms(5));
@@ -70,12 +70,16 @@ async fn only_an_earlier_deadline_wakes_the_consumer() {
 
 #[tokio::test]
 async fn a_consumer_on_a_full_or_ended_timer_panics_and_loses_nothing() {
-    let ended = Timer::builder().build().unwrap();
-    let other = polled(Timer::builder().capacity(1).install().unwrap().sleep(HOUR));
+    let (ended, full) = (Timer::builder().build().unwrap(), Timer::builder().capacity(1).install().unwrap());
+    let long_ago = Instant::now();
+    // Turns of both have reached it then.
+    ended.sleep(ms(1)).await;
+    full.sleep(ms(1)).await;
+    let other = polled(full.sleep(HOUR));
     let (map, mut expirations) = DeadlineMap::new();
-    map.insert(1, (), Duration::ZERO);
+    map.insert_at(1, (), long_ago);
     map.insert(2, (), HOUR);
-    assert_eq!(poll(&mut expirations), Poll::Ready(Some((1, ()))), "a due entry needs no room");
+    assert_eq!(poll(&mut expirations), Poll::Ready(Some((1, ()))), "it needs no room");
     let message = panic_message(|| poll(&mut expirations));
     assert!(message.contains("at capacity"), "{message}");
     drop(other);
@@ -84,11 +88,11 @@ async fn a_consumer_on_a_full_or_ended_timer_panics_and_loses_nothing() {
     let (map, mut expirations) = DeadlineMap::with_timer(&ended);
     map.insert(2, (), HOUR);
     assert!(poll(&mut expirations).is_pending());
-    map.insert(3, (), Duration::ZERO);
+    map.insert_at(3, (), long_ago);
     ended.shutdown();
     assert_eq!(poll(&mut expirations), Poll::Ready(Some((3, ()))));
     let message = panic_message(|| poll(&mut expirations));
     assert!(message.contains("shut down"), "{message}");
-    assert!(map.touch(&2, Duration::ZERO));
+    assert!(map.touch_at(&2, long_ago));
     assert_eq!(poll(&mut expirations), Poll::Ready(Some((2, ()))));
 }

@@ -234,7 +234,9 @@ impl Pair {
         };
         let polled: Option<Poll<Result>> = polled.map(|polled| polled.map_err(limit_of));
 
-        let is_over = |&(at, _): &(u64, u64)| kind != Kind::Shutdown && at <= self.now;
+        // An operation that has waited comes first once more.
+        let begins = self.waits[side].is_none();
+        let is_over = |&(at, _): &(u64, u64)| kind != Kind::Shutdown && begins && at <= self.now;
         if let Some((at, set)) = self.deadline.filter(is_over) {
             self.ends(side, false);
             let length = Duration::from_millis(at.saturating_sub(set));

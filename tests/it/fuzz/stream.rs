@@ -135,6 +135,8 @@ struct Model {
     until: u64,
     /// When the period of `throttle_latest` ends, once it has begun.
     period_ends: Option<u64>,
+    /// Whether the last poll has left items.
+    has_more: bool,
     held: Vec<usize>,
     items: usize,
     has_ended: bool,
@@ -199,14 +201,19 @@ impl Model {
                 None => break,
             }
         }
-        let due = if taken == AT_ONCE { Some(self.until) } else { self.due };
-        let Some(due) = due.filter(|&due| due <= now) else { return (Some(Poll::Pending), taken == AT_ONCE) };
+        self.has_more = taken == AT_ONCE;
+        let Some(due) = self.end().filter(|&due| due <= now) else { return (Some(Poll::Pending), taken == AT_ONCE) };
         if is_spent {
             return (Some(Poll::Pending), true);
         }
         self.due = if matches!(rule, Rule::Repeating) { Some(due + length) } else { None };
         self.period_ends = Some(now + length);
         (Some(Poll::Ready(Some(std::mem::take(&mut self.held)))), false)
+    }
+
+    /// When the stream stops waiting. While items are ready it is not quiet.
+    fn end(&self) -> Option<u64> {
+        if self.has_more { Some(self.until) } else { self.due }
     }
 
     /// The times count again from now.
@@ -216,6 +223,7 @@ impl Model {
         self.quiet = self.now + self.length;
         self.due = self.due.map(|_| self.until.min(self.quiet));
         self.period_ends = self.period_ends.map(|_| self.now + self.length);
+        self.has_more = false;
     }
 }
 
@@ -293,6 +301,7 @@ impl Target for Pair {
                 model.longest = Some(nanos);
                 model.until = model.now + nanos;
                 model.due = model.due.map(|_| model.quiet.min(model.until));
+                model.has_more = false;
                 self.waits = None;
             }
             Op::Remainder => {
@@ -350,7 +359,7 @@ impl Pair {
 
     fn compare(&self) {
         let model = &self.model;
-        let waits_for_time = model.due.is_some_and(|due| model.now < due && due < u64::MAX);
+        let waits_for_time = model.end().is_some_and(|due| model.now < due && due < u64::MAX);
         assert!(self.clocks[self.on].pending() <= usize::from(waits_for_time), "a timer is left");
         assert_eq!(self.clocks[1 - self.on].pending(), 0, "the other timer is left");
         if let Some(wait) = &self.waits {

@@ -160,19 +160,21 @@ impl Kind {
 
 impl Setup {
     fn step(&self, random: &mut Random) -> Step {
-        let (a, b, c) = (length(random), length(random), length(random));
+        let mut length = || if self.kind.is_tokios() { whole(length(random)) } else { length(random) };
+        let (a, b, c) = (length(), length(), length());
         let (real, to) = (Duration::from_micros(random.below(400)), random.index(self.tasks));
         match random.below(if self.is_repeatable { 26 } else { 40 }) {
             0 => Step::Yield,
             1 | 30 => Step::Compute(real),
-            2 => Step::Sleep(a),
-            3 | 4 => Step::Burst(a, random.next()),
+            // They wait several times, and each wait on tokio's clock is rounded.
+            3 | 4 if !self.kind.is_tokios() => Step::Burst(a, random.next()),
+            2..=4 => Step::Sleep(a),
             5 if self.has_tokios => Step::TokiosSleep(a),
             5 | 6 => Step::Reset([a, b, c]),
             7 | 8 => Step::Timeout { limit: a, sleep: b },
             9 => Step::Interval {
                 first: a,
-                period: b.max(Duration::from_nanos(1)),
+                period: b.max(if self.kind.is_tokios() { MILLISECOND } else { Duration::from_nanos(1) }),
                 ticks: 1 + random.any() % 4,
                 works: random.pick(&[Duration::ZERO, c]),
             },
@@ -244,7 +246,7 @@ impl Setup {
         } else {
             Clock::OfTheRuntime
         };
-        let model = Arc::new(Model::new(clock, self.has_tokios));
+        let model = Arc::new(Model::new(clock, self.kind.is_tokios()));
         models.send(model.clone()).expect("the watchdog waits");
         let (control, runs) = (model.control.write().await, model.runs.write().await);
         let is_later = matches!(self.kind, Kind::PausedLater(_));
@@ -268,6 +270,13 @@ impl Setup {
         }
         model.waits_for_threads().await;
     }
+}
+
+const MILLISECOND: Duration = Duration::from_millis(1);
+
+/// tokio's clock moves by whole milliseconds, so that is what programs there are about.
+fn whole(length: Duration) -> Duration {
+    Duration::from_secs(length.as_secs()) + MILLISECOND * (length.subsec_nanos() % 1_000)
 }
 
 /// From nothing to hours. Some are often equal.

@@ -98,10 +98,9 @@ pub(super) struct Model {
     pub(super) controls: [AtomicUsize; 2],
     /// How many tasks and threads compute.
     pub(super) busy: AtomicUsize,
-    /// Whether tokio's own sleeps may keep the clock from stopping at a fraction of a millisecond, and since when. From
-    /// half a second of real time on it then rounds up.
+    /// Whether the clock is tokio's. It rounds deadlines up to milliseconds, and moves by whole ones from a time that may
+    /// lie between two: deadlines are met up to two milliseconds late.
     rounds: bool,
-    began: std::time::Instant,
     state: Mutex<State>,
 }
 
@@ -115,7 +114,6 @@ impl Model {
             controls: [AtomicUsize::new(0), AtomicUsize::new(0)],
             busy: AtomicUsize::new(0),
             rounds,
-            began: std::time::Instant::now(),
             state: Mutex::default(),
         }
     }
@@ -176,8 +174,7 @@ impl Model {
     fn may_pass(&self, state: &State, from: Time, to: Time, settles: bool) -> bool {
         let moves = state.moves.iter().filter(|by| settles || !by.settles);
         let reached = moves.fold(from, |reached, by| if by.from <= reached { reached.max(by.to) } else { reached });
-        let rounds = self.rounds && self.began.elapsed() > Duration::from_millis(500);
-        to <= reached + if rounds { Duration::from_millis(1) } else { Duration::ZERO }
+        to <= reached + if self.rounds { Duration::from_millis(2) } else { Duration::ZERO }
     }
 
     /// The program begins to move the clock this far from the time that was last seen, or to let it run.
