@@ -18,7 +18,8 @@
 //!
 //! Deadlines have nanosecond resolution. A timer never fires early, and usually fires within a fraction of a
 //! millisecond after its deadline. As with tokio, it fires only after its runtime has looked at its sockets: no limit
-//! passes on a read whose data has come. Any duration is accepted; more than 500 years counts as for ever.
+//! passes on a read whose data has come. Any duration is accepted. A limit of more than 500
+//! years has no timer, and such a sleep ends after 500 years.
 //!
 //! # Overview
 //!

@@ -58,6 +58,7 @@ use std::time::{Duration, SystemTime};
 use tokio::task::coop;
 
 use crate::clock;
+use crate::clock::instant::FAR_FUTURE;
 pub use crate::clock::jumping::Instant;
 use crate::clock::jumping::{ClockTime, Reading};
 use crate::core::jumps::{CHECK_INTERVAL, JumpListener};
@@ -91,7 +92,7 @@ const SLACK: Ticks = Ticks(1_000);
 #[track_caller]
 #[doc(alias = "CLOCK_BOOTTIME")]
 pub fn sleep(duration: Duration) -> Sleep {
-    sleep_until(Instant::now() + clock::or_for_ever(duration))
+    sleep_until(Instant::now() + duration.min(FAR_FUTURE))
 }
 
 /// Waits until `deadline`. See [`sleep`].
@@ -131,7 +132,7 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 /// ```
 #[track_caller]
 pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoFuture, Instant> {
-    Timeout::new(future.into_future(), sleep(duration))
+    Timeout::new(future.into_future(), sleep_until(Instant::now() + clock::or_for_ever(duration)))
 }
 
 /// Awaits `future` until `deadline` at the latest. See [`timeout`].

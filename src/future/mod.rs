@@ -17,10 +17,11 @@ pub use delay::{Time, TrySleep};
 pub use interval::{Interval, MissedTickBehavior, interval, interval_at};
 pub(crate) use lazy_sleep::LazySleep;
 pub use sleep::{Sleep, sleep, sleep_until};
-pub(crate) use sleep::{TimerKind, sleep_made_at, sleep_on};
+pub(crate) use sleep::{TimerKind, limit, sleep_made_at, sleep_on};
 pub(crate) use timeout::has_spent_the_budget;
 pub use timeout::{FutureExt, Timeout, timeout, timeout_at};
 
+use crate::clock::instant::FAR_FUTURE;
 use crate::clock::{self, Instant};
 use crate::timer::Timer;
 use crate::util::error::Error;
@@ -52,6 +53,12 @@ impl Timer {
     /// ```
     #[track_caller]
     pub fn sleep(&self, duration: Duration) -> Sleep {
+        self.limit(duration.min(FAR_FUTURE))
+    }
+
+    /// The sleep of a limit. One of more than 500 years never ends.
+    #[track_caller]
+    pub(crate) fn limit(&self, duration: Duration) -> Sleep {
         sleep_on(Some(self), clock::later(self.now_tick(), duration))
     }
 
@@ -132,7 +139,7 @@ impl Timer {
     /// ```
     #[track_caller]
     pub fn timeout<F: IntoFuture>(&self, duration: Duration, future: F) -> Timeout<F::IntoFuture> {
-        Timeout::new(future.into_future(), self.sleep(duration))
+        Timeout::new(future.into_future(), self.limit(duration))
     }
 
     /// Awaits `future` until `deadline` at the latest, on this timer, whatever runtime polls it. See
@@ -194,7 +201,7 @@ impl Timer {
     /// ```
     #[track_caller]
     pub fn try_timeout<F: IntoFuture>(&self, duration: Duration, future: F) -> Timeout<F::IntoFuture, Instant, Error> {
-        Timeout::new(future.into_future(), self.sleep(duration))
+        Timeout::new(future.into_future(), self.limit(duration))
     }
 
     /// Creates an interval on this timer that ticks immediately and then every `period`. It keeps the timer alive. See

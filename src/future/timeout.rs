@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::clock::Instant;
 use crate::future::delay::{Delay, Time};
-use crate::future::{TimerKind, sleep, sleep_until};
+use crate::future::{TimerKind, limit, sleep_until};
 use crate::timer::Timer;
 use crate::util::error::{Elapsed, Error};
 
@@ -66,7 +66,7 @@ use crate::util::error::{Elapsed, Error};
 #[inline]
 #[track_caller]
 pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoFuture> {
-    Timeout::new(future.into_future(), sleep(duration))
+    Timeout::new(future.into_future(), limit(duration))
 }
 
 /// Awaits `future` until `deadline` at the latest. See [`timeout`].

@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_core::Stream;
 
 use super::{ChunksTimeout, Debounce, Throttle, ThrottleLatest, Timeout, TimeoutRepeating};
-use crate::future::{Interval, sleep};
+use crate::future::{Interval, limit};
 
 /// Adds time limits to every stream.
 ///
@@ -74,7 +74,7 @@ pub trait StreamExt: Stream {
     where
         Self: Sized,
     {
-        Timeout::new(self, sleep(duration), duration)
+        Timeout::new(self, limit(duration), duration)
     }
 
     /// Yields an [`Elapsed`](crate::Elapsed) error at each tick of `interval` until an item arrives, where
@@ -131,7 +131,7 @@ pub trait StreamExt: Stream {
     where
         Self: Sized,
     {
-        Throttle::new(self, sleep(duration), duration)
+        Throttle::new(self, limit(duration), duration)
     }
 
     /// Collects items into batches: yields a `Vec` when it has `max_size` items, when `duration` has passed since its
@@ -164,7 +164,7 @@ pub trait StreamExt: Stream {
     where
         Self: Sized,
     {
-        ChunksTimeout::new(self, max_size, sleep(duration), duration)
+        ChunksTimeout::new(self, max_size, limit(duration), duration)
     }
 
     /// Yields the last item before each silence of `duration`, and drops the others. When the stream ends, the last
@@ -194,7 +194,7 @@ pub trait StreamExt: Stream {
     where
         Self: Sized,
     {
-        Debounce::new(self, sleep(duration), duration)
+        Debounce::new(self, limit(duration), duration)
     }
 
     /// Yields the first item immediately, and then at most one item per `period`: the latest. Items in between are
@@ -225,7 +225,7 @@ pub trait StreamExt: Stream {
     where
         Self: Sized,
     {
-        ThrottleLatest::new(self, sleep(period), period)
+        ThrottleLatest::new(self, limit(period), period)
     }
 }
 

@@ -69,7 +69,7 @@ impl<S> Throttle<S> {
     /// ```
     #[track_caller]
     pub fn with_timer(self, timer: &Timer) -> Self {
-        Throttle { delay: timer.unlimited("Throttle").sleep(self.duration), ..self }
+        Throttle { delay: timer.unlimited("Throttle").limit(self.duration), ..self }
     }
 }
 

@@ -69,7 +69,7 @@ impl<S> Timeout<S> {
     /// ```
     #[track_caller]
     pub fn with_timer(self, timer: &Timer) -> Self {
-        Timeout { limit: LazySleep::new(timer.unlimited("Timeout").sleep(self.duration)), ..self }
+        Timeout { limit: LazySleep::new(timer.unlimited("Timeout").limit(self.duration)), ..self }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::future::pending;
 
-use crate::common::{HOUR, YEAR, longest, ms, poll, polled, watched, word_from_another_thread};
+use crate::common::{HOUR, YEAR, longest, ms, must_end_on, paused, poll, polled, watched, word_from_another_thread};
 use futures::future::LocalBoxFuture;
 use futures::{FutureExt as _, StreamExt as _, stream};
 use hairspring::MissedTickBehavior::{Burst, Delay, Skip};
@@ -39,9 +39,7 @@ fn endless(long: Duration, far: Instant) -> Vec<Named> {
     assert!([&unpolled, &waiting, &sleep(long)].iter().all(|sleep| sleep.deadline() > Instant::now() + 100 * YEAR));
     #[cfg_attr(not(feature = "hyper"), allow(unused_mut))]
     let mut all = futures![
-        sleep(long),
         sleep_until(far),
-        boot::sleep(long),
         boot::sleep_until(boot::Instant::now() + long),
         unpolled,
         waiting,
@@ -149,6 +147,25 @@ async fn no_future_with_the_longest_limit_ends() {
     }
 }
 
+/// As with tokio, whose longest sleeps end after 30 years. A bug that this crate had: such a test did not end.
+#[test]
+fn the_longest_sleep_ends_after_500_years() {
+    for long in too_long() {
+        must_end_on(paused(), async move || {
+            let start = Instant::now();
+            let mut naps = [sleep(long).boxed_local(), Timer::current().sleep(long).boxed_local()];
+            let mut nap_with_suspensions = boot::sleep(long);
+            sleep(400 * YEAR).await;
+            assert!(naps.iter_mut().all(|nap| poll(nap).is_pending()) && poll(&mut nap_with_suspensions).is_pending());
+            for nap in naps {
+                nap.await;
+            }
+            nap_with_suspensions.await;
+            assert_eq!(start.elapsed().as_secs(), 500 * YEAR.as_secs());
+        });
+    }
+}
+
 /// A bug that this crate had: a clock that advances by itself moved by 500 years while `timeout(Duration::MAX, ..)`
 /// waited for a thread or a socket. With tokio, such a timeout has no timer.
 #[tokio::test(start_paused = true)]
@@ -157,8 +174,6 @@ async fn a_limit_that_stands_for_none_does_not_move_a_paused_clock() {
     let mut reset = interval(ms(1));
     reset.reset_after(years);
     let mut all = futures![
-        sleep(years),
-        boot::sleep(years),
         timeout(years, pending::<()>()),
         boot::timeout(years, pending::<()>()),
         async move { reset.tick().await },

@@ -16,6 +16,7 @@ use std::panic::Location;
 use std::pin::Pin;
 use std::time::Duration;
 
+use crate::clock::instant::FAR_FUTURE;
 use crate::clock::{self, Hooks, Instant};
 use crate::core::epoch::Epoch;
 use crate::core::registry;
@@ -43,7 +44,7 @@ const ON_TIME: Duration = Duration::from_millis(5);
 ///
 /// The time counts from the call, not from the first poll. The sleep never completes early. It completes once the runtime
 /// has looked at its sockets after the deadline. So with a zero `duration` the first poll is pending, and other tasks run
-/// before the next, as with tokio; that takes tens of microseconds. A sleep of more than 500 years never ends.
+/// before the next, as with tokio; that takes tens of microseconds. A sleep of more than 500 years ends after 500.
 ///
 /// A sleep can be created and polled anywhere. On a runtime it waits on that runtime's timer, which needs neither
 /// `enable_time` nor `enable_io`. Elsewhere it waits on the timer that it was on before, or on the process's own timer,
@@ -79,6 +80,13 @@ const ON_TIME: Duration = Duration::from_millis(5);
 #[doc(alias = "setTimeout")]
 #[doc(alias = "delay_for")]
 pub fn sleep(duration: Duration) -> Sleep {
+    Sleep::new(clock::after(duration.min(FAR_FUTURE)))
+}
+
+/// The sleep of a limit. One of more than 500 years has no timer.
+#[inline]
+#[track_caller]
+pub(crate) fn limit(duration: Duration) -> Sleep {
     Sleep::new(clock::after(duration))
 }
 

@@ -131,6 +131,8 @@ impl Sleep {
         self.flags = self.flags.with(Flags::EPOCH, timer.epoch().0);
         match *refusal {
             InsertError::AlreadyDue => Poll::Ready(Ok(())),
+            // It had fired before the timer ended.
+            InsertError::Closed if timer.has_fired(self.deadline) => Poll::Ready(Ok(())),
             InsertError::Closed => Poll::Ready(Err(Error::ended(timer.name()))),
             InsertError::AtCapacity(pending) => Poll::Ready(Err(Error::over_capacity(timer.name(), pending))),
         }
