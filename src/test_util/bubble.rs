@@ -36,8 +36,6 @@ const SEED: &str = "HAIRSPRING_SEED";
 
 /// How long nothing may run in a bubble until it is given up.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// The same if blocking work is invisible: the bubble may be waiting for it.
-const PATIENCE_WITHOUT_HOOKS: Duration = Duration::from_secs(30);
 
 /// The number of tasks between tokio's checks of timers, sockets and the root future. The default is 61.
 const EVENT_INTERVALS: [u32; 6] = [1, 2, 3, 7, 19, 61];
@@ -99,12 +97,14 @@ pub fn bubble<F: Future>(code: impl FnOnce() -> F) -> F::Output {
 ///     });
 /// }
 /// ```
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 #[must_use = "it does nothing until it runs something"]
 pub struct Bubble {
     seed: Option<u64>,
     patience: Option<Duration>,
+    grace: Duration,
     workers: Option<usize>,
+    runtime: Option<Builder>,
 }
 
 impl Bubble {
@@ -136,8 +136,8 @@ impl Bubble {
         self
     }
 
-    /// Sets the real time without activity after which the bubble counts as deadlocked. The default is one second, or
-    /// 30 seconds with [`run_on`](Bubble::run_on), which does not see blocking work.
+    /// Sets the real time without activity after which the bubble counts as deadlocked. The default is one second, after
+    /// the [`grace`](Bubble::grace) if there is one.
     ///
     /// Raise it if the bubble waits for something outside: one of your threads, another process, a server.
     /// Alternatively, [`hold`](crate::test_util::hold()) the clock: a bubble is not given up while its clock is held.
@@ -181,7 +181,65 @@ impl Bubble {
     /// });
     /// ```
     pub fn workers(mut self, workers: usize) -> Bubble {
-        self.workers = Some(workers);
+        (self.workers, self.runtime) = (Some(workers), None);
+        self
+    }
+
+    /// Runs the bubble on a runtime that this builder makes, for settings that a bubble does not have.
+    ///
+    /// The bubble replaces the builder's hooks `on_thread_start` and `on_thread_stop` and its `thread_keep_alive`: they
+    /// tell it when blocking work runs. On a multi-thread runtime, tokio's own sleeps take real time, as with
+    /// [`workers`](Bubble::workers). The seed decides only the order of timers that are due at the same instant.
+    ///
+    /// # Panics
+    ///
+    /// [`run`](Bubble::run) panics if the builder is for a current-thread runtime without `enable_time`, as tokio's timers
+    /// do: nothing would move its clock.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hairspring::{Duration, Instant, sleep, test_util::Bubble};
+    /// use tokio::runtime::Builder;
+    ///
+    /// let mut builder = Builder::new_multi_thread();
+    /// builder.worker_threads(2).max_blocking_threads(4).enable_all();
+    /// Bubble::new().runtime(builder).run(|| async {
+    ///     let start = Instant::now();
+    ///     sleep(Duration::from_secs(60)).await;
+    ///     assert_eq!(start.elapsed(), Duration::from_secs(60));
+    /// });
+    /// ```
+    pub fn runtime(mut self, builder: Builder) -> Bubble {
+        (self.workers, self.runtime) = (None, Some(builder));
+        self
+    }
+
+    /// Lets time move only after nothing in the bubble has run for `grace` of real time.
+    ///
+    /// Use it if something may arrive at an unknown time from another process, a server or one of your threads. Each move
+    /// of the clock takes at least the grace, so use it in tests with few timers. Holding the clock while you wait, with
+    /// [`hold`](crate::test_util::hold()), is faster and needs no guess. tokio's own timers then take real time.
+    ///
+    /// # Panics
+    ///
+    /// [`run`](Bubble::run) panics if the builder given to [`runtime`](Bubble::runtime) starts the clock paused.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hairspring::{Duration, Instant, test_util::Bubble, timeout};
+    ///
+    /// Bubble::new().grace(Duration::from_secs(5)).run(|| async {
+    ///     let start = Instant::now();
+    ///     // The clock does not see the other process.
+    ///     let answer = tokio::process::Command::new("whoami").output();
+    ///     assert!(timeout(Duration::from_secs(60), answer).await.is_ok());
+    ///     assert_eq!(start.elapsed(), Duration::ZERO);
+    /// });
+    /// ```
+    pub fn grace(mut self, grace: Duration) -> Bubble {
+        self.grace = grace;
         self
     }
 
@@ -234,8 +292,25 @@ impl Bubble {
     /// assert!(answer.is_err());
     /// ```
     #[track_caller]
-    pub fn run<F: Future>(self, code: impl FnOnce() -> F) -> F::Output {
+    pub fn run<F: Future>(mut self, code: impl FnOnce() -> F) -> F::Output {
         let seed = self.chosen_seed();
+        let mut builder = self.runtime.take().unwrap_or_else(|| self.builder(seed));
+        let threads = OwnThreads::of(&mut builder);
+        let runtime = match builder.build() {
+            Ok(runtime) => runtime,
+            Err(error) => panic!("tokio failed to build the bubble's runtime: {error}"),
+        };
+        if runtime.handle().runtime_flavor() == RuntimeFlavor::CurrentThread {
+            let _entered = runtime.enter();
+            // Panics without `enable_time`: nothing would move the clock.
+            drop(tokio::time::sleep(Duration::ZERO));
+        }
+        self.run_seeded(seed, runtime, threads, code)
+    }
+
+    /// What builds a bubble's runtime unless the test gives another.
+    #[track_caller]
+    fn builder(&self, seed: u64) -> Builder {
         let mut builder = match self.workers {
             None => Builder::new_current_thread(),
             Some(0) => panic!("`workers` is 0, but a bubble needs at least one"),
@@ -244,55 +319,12 @@ impl Bubble {
         if let Some(workers) = self.workers {
             builder.worker_threads(workers);
         } else {
-            builder.start_paused(true);
+            builder.start_paused(self.grace.is_zero());
         }
         builder.enable_all().event_interval(Random::new(seed).pick(&EVENT_INTERVALS));
         #[cfg(tokio_unstable)]
         builder.rng_seed(runtime::RngSeed::from_bytes(&seed.to_le_bytes()));
-        let threads = OwnThreads::of(&mut builder, self.workers.unwrap_or(0));
-        match builder.build() {
-            Ok(runtime) => self.run_seeded(seed, runtime, Some(threads), code),
-            Err(error) => panic!("tokio failed to build the bubble's runtime: {error}"),
-        }
-    }
-
-    /// Runs the bubble on a runtime that you built, for settings that a bubble does not have. It pauses the runtime's
-    /// clock unless it is paused already, and shuts the runtime down at the end.
-    ///
-    /// The seed decides only the order of timers that are due at the same instant. On a multi-thread runtime, blocking
-    /// work holds the clock only if you start it with [`spawn_blocking`](crate::test_util::spawn_blocking()), and
-    /// tokio's own sleeps take real time, as with [`workers`](Bubble::workers).
-    ///
-    /// # Panics
-    ///
-    /// Panics as [`run`](Bubble::run) does, but does not say where tasks were spawned. Also panics if a
-    /// current-thread runtime was built without `enable_time`, as tokio's timers do.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use hairspring::{Duration, Instant, sleep, test_util::Bubble};
-    /// use tokio::runtime::Builder;
-    ///
-    /// let runtime = Builder::new_multi_thread().worker_threads(4).enable_all().build().unwrap();
-    /// Bubble::new().run_on(runtime, || async {
-    ///     let start = Instant::now();
-    ///     let tasks: Vec<_> = (0..100).map(|_| tokio::spawn(sleep(Duration::from_secs(60)))).collect();
-    ///     for task in tasks {
-    ///         task.await.unwrap();
-    ///     }
-    ///     assert_eq!(start.elapsed(), Duration::from_secs(60));
-    /// });
-    /// ```
-    #[track_caller]
-    pub fn run_on<F: Future>(self, runtime: Runtime, code: impl FnOnce() -> F) -> F::Output {
-        if runtime.handle().runtime_flavor() == RuntimeFlavor::CurrentThread {
-            let _entered = runtime.enter();
-            // Panics without `enable_time`: nothing would move the clock.
-            drop(tokio::time::sleep(Duration::ZERO));
-        }
-        let seed = self.chosen_seed();
-        self.run_seeded(seed, runtime, None, code)
+        builder
     }
 
     #[track_caller]
@@ -300,7 +332,7 @@ impl Bubble {
         self,
         seed: u64,
         runtime: Runtime,
-        threads: Option<OwnThreads>,
+        threads: OwnThreads,
         code: impl FnOnce() -> F,
     ) -> F::Output {
         assert!(
@@ -335,21 +367,22 @@ impl Bubble {
     async fn live<F: Future>(
         self,
         seed: u64,
-        threads: Option<OwnThreads>,
+        threads: OwnThreads,
         code: impl FnOnce() -> F,
     ) -> Result<F::Output, String> {
         let runtime = Handle::current();
         let watch = Watch::of(&runtime);
-        let default = if threads.is_some() { PATIENCE } else { PATIENCE_WITHOUT_HOOKS };
         let own = poll_fn(|cx| Poll::Ready(OwnRuntime::new(cx.waker().clone(), threads.clone()))).await;
         let own = watch.own.get_or_init(|| Arc::new(own));
         if !pause::is_paused() {
-            pause_with_grace(Duration::ZERO);
+            pause_with_grace(self.grace);
+        } else if !self.grace.is_zero() {
+            panic!("a bubble with a grace needs a clock that is not paused: leave out `start_paused`");
         }
         if let Ok(owner) = registry::owner() {
             owner.timer().leave_order_to_chance(seed);
         }
-        let (looks, given_up) = give_up_after(self.patience.unwrap_or(default));
+        let (looks, given_up) = give_up_after(self.grace.saturating_add(self.patience.unwrap_or(PATIENCE)));
         let output = unless_given_up(own, code(), given_up).await;
         // No clock has moved since the future ended, and from now on none will.
         let _still = watch.claim(Claim::Settle);
@@ -449,7 +482,7 @@ fn waiting(own: &OwnRuntime) -> (usize, String) {
     let runtime = Handle::current();
     let ours: HashSet<_> = lock(&OURS).iter().filter(|(on, _)| *on == runtime.id()).map(|(_, task)| *task).collect();
     let tasks = runtime.metrics().num_alive_tasks().saturating_sub(ours.len());
-    let mut places = own.threads().map_or(Vec::new(), |threads| threads.spawned(|task| !ours.contains(&task)));
+    let mut places = own.threads().spawned(|task| !ours.contains(&task));
     places.sort_unstable_by_key(|place| (place.file(), place.line(), place.column()));
     let timers = pending();
     let count = |count: usize, what| format!("{count} {what}{}", if count == 1 { "" } else { "s" });

@@ -9,7 +9,8 @@ use std::thread;
 use crate::common::{HOUR, OnDrop, current_thread, ms, must_end, panic_message};
 use crate::kinds::{DAY, Kind, on_each};
 use hairspring::test_util::{self, Bubble, bubble};
-use hairspring::{Duration, interval, sleep};
+use hairspring::{Duration, Instant, interval, sleep, timeout};
+use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 use tokio::task::{JoinSet, spawn_blocking, yield_now};
 
@@ -151,10 +152,32 @@ fn panics_pass_through_and_bad_runtimes_are_refused() {
     let message = current_thread().block_on(async { panic_message(|| bubble(|| async {})) });
     assert!(message.contains("use a plain `#[test]`"), "{message}");
     // Such a bubble would hang, because nothing moves its clock.
-    let [current_thread, multi_thread] = crate::common::bare();
-    let message = must_end(|| panic_message(|| Bubble::new().run_on(current_thread, || sleep(HOUR))));
+    let bare = || Bubble::new().runtime(Builder::new_current_thread());
+    let message = must_end(move || panic_message(|| bare().run(|| sleep(HOUR))));
     assert!(message.contains("Call `enable_time`"), "{message}");
-    must_end(|| Bubble::new().run_on(multi_thread, || sleep(HOUR)));
+    must_end(|| Bubble::new().runtime(Builder::new_multi_thread()).run(|| sleep(HOUR)));
+    let mut paused = Builder::new_current_thread();
+    paused.enable_all().start_paused(true);
+    let message = panic_message(|| Bubble::new().runtime(paused).grace(ms(1)).run(|| async {}));
+    assert!(message.contains("leave out `start_paused`"), "{message}");
+}
+
+#[test]
+fn with_a_grace_what_comes_from_outside_comes_before_time_moves() {
+    for bubble in [Bubble::new(), Bubble::new().workers(2)] {
+        must_end(|| {
+            bubble.grace(Duration::from_secs(5)).run(|| async {
+                let start = Instant::now();
+                let (sender, word) = oneshot::channel();
+                thread::spawn(move || {
+                    thread::sleep(ms(20));
+                    sender.send(()).unwrap();
+                });
+                assert_eq!(timeout(HOUR, word).await, Ok(Ok(())));
+                assert_eq!(start.elapsed(), Duration::ZERO);
+            });
+        });
+    }
 }
 
 /// Adds `n` after each of three hours, or each of three yields.

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use crate::common::{HOUR, current_thread, joined, ms, multi_thread, must_end, paused, step, threads_are_seen};
+use crate::common::{HOUR, joined, ms, must_end, step, threads_are_seen};
 use hairspring::test_util::Bubble;
 use hairspring::{Duration, Instant, sleep, timeout};
 use tokio::runtime::{Builder, Runtime};
@@ -39,13 +39,23 @@ pub(crate) const BUBBLES: [Kind; 2] = [Kind::Bubble, Kind::BubbleOfWorkers(2)];
 
 impl Kind {
     pub(crate) fn make(self) -> Runtime {
+        self.builder().build().unwrap()
+    }
+
+    fn builder(self) -> Builder {
+        let mut current_thread = Builder::new_current_thread();
         match self {
-            Kind::StartPaused => paused(),
-            Kind::NoSockets => Builder::new_current_thread().enable_time().start_paused(true).build().unwrap(),
-            Kind::PausedLater | Kind::PausedByTokio | Kind::Bubble => current_thread(),
-            Kind::Workers(workers) | Kind::BubbleOfWorkers(workers) => multi_thread(workers),
-            Kind::BubbleOn(kind) => kind.make(),
+            Kind::StartPaused => _ = current_thread.enable_all().start_paused(true),
+            Kind::NoSockets => _ = current_thread.enable_time().start_paused(true),
+            Kind::PausedLater | Kind::PausedByTokio | Kind::Bubble => _ = current_thread.enable_all(),
+            Kind::Workers(workers) | Kind::BubbleOfWorkers(workers) => {
+                let mut builder = Builder::new_multi_thread();
+                builder.worker_threads(workers).enable_all();
+                return builder;
+            }
+            Kind::BubbleOn(kind) => return kind.builder(),
         }
+        current_thread
     }
 
     /// Pauses the current runtime's clock, unless it started paused.
@@ -67,7 +77,7 @@ impl Kind {
         match self {
             Kind::Bubble => bubble.run(code),
             Kind::BubbleOfWorkers(workers) => bubble.workers(workers).run(code),
-            Kind::BubbleOn(kind) => bubble.run_on(kind.make(), code),
+            Kind::BubbleOn(kind) => bubble.runtime(kind.builder()).run(code),
             _ => self.make().block_on(async {
                 self.pause();
                 code().await
@@ -79,7 +89,6 @@ impl Kind {
     pub(crate) fn sees_the_root(self) -> bool {
         match self {
             Kind::Workers(_) => threads_are_seen(),
-            Kind::BubbleOn(kind) => kind.sees_the_root(),
             _ => true,
         }
     }

@@ -80,7 +80,7 @@ impl Watch {
     pub(crate) fn is_idle(&self) -> Option<IsIdle<'_>> {
         // Two concurrent checks would take each other's calls for work.
         let mut workers = lock(&self.workers);
-        let threads = self.own.get().and_then(|own| own.threads());
+        let threads = self.own.get().map(|own| own.threads());
         let mut read = || {
             let count = self.probe(threads, self.rests()?)?;
             let count = self.handles_sockets(&mut workers, count)?;
@@ -191,7 +191,7 @@ impl Watch {
     pub(crate) fn describe(&self) -> Option<String> {
         let runs = self.parks().enumerate().filter(|(_, parks)| parks % 2 == 0).map(|(worker, _)| worker.to_string());
         let (runs, own) = (runs.collect::<Vec<_>>().join(", "), self.own.get());
-        let threads = own.and_then(|own| own.threads());
+        let threads = own.map(|own| own.threads());
         let has_no_work = |threads: &OwnThreads| threads.have_no_work(&self.runtime, self.own_work());
         Some(match self.metrics.global_queue_depth() {
             _ if !runs.is_empty() => format!("a task is running on worker {runs} or blocking it"),

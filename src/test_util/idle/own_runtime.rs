@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use tokio::runtime::{Builder, Handle};
+use tokio::runtime::{Builder, Handle, RuntimeFlavor};
 use tokio::task;
 
 use super::MAX_READING;
@@ -31,20 +31,18 @@ pub(crate) struct OwnRuntime {
     begins: Counter,
     /// The same when it last began to wait.
     waits: Counter,
-    /// `None` if the bubble did not build the runtime.
-    threads: Option<OwnThreads>,
+    threads: OwnThreads,
 }
 
 /// The number of a runtime's threads, and where its live tasks were spawned, as tokio reports them to the builder.
 #[derive(Clone)]
 pub(crate) struct OwnThreads {
     live: Arc<AtomicUsize>,
-    workers: usize,
     spawned: Arc<Mutex<HashMap<task::Id, &'static Location<'static>>>>,
 }
 
 impl OwnThreads {
-    pub(crate) fn of(builder: &mut Builder, workers: usize) -> OwnThreads {
+    pub(crate) fn of(builder: &mut Builder) -> OwnThreads {
         let live = Arc::<AtomicUsize>::default();
         let (begins, ends) = (live.clone(), live.clone());
         builder.thread_keep_alive(Duration::ZERO);
@@ -57,7 +55,7 @@ impl OwnThreads {
             builder.on_task_spawn(move |task| _ = lock(&begins).insert(task.id(), task.spawned_at()));
             builder.on_task_terminate(move |task| _ = lock(&ends).remove(&task.id()));
         }
-        OwnThreads { live, workers, spawned }
+        OwnThreads { live, spawned }
     }
 
     pub(crate) fn spawned(&self, meant: impl Fn(task::Id) -> bool) -> Vec<&'static Location<'static>> {
@@ -67,15 +65,19 @@ impl OwnThreads {
     /// Whether no blocking work runs or is queued, except this crate's `own`.
     pub(super) fn have_no_work(&self, runtime: &Handle, own: usize) -> bool {
         let live = self.live.clone();
+        let workers = match runtime.runtime_flavor() {
+            RuntimeFlavor::CurrentThread => 0,
+            _ => runtime.metrics().num_workers(),
+        };
         let (sender, ran) = mpsc::channel();
         runtime.spawn_blocking(move || sender.send(live.load(SeqCst)));
-        ran.recv_timeout(MAX_READING) == Ok(self.workers + own + 1)
+        ran.recv_timeout(MAX_READING) == Ok(workers + own + 1)
     }
 }
 
 impl OwnRuntime {
     /// The future counts as running from the start.
-    pub(crate) fn new(waker: Waker, threads: Option<OwnThreads>) -> OwnRuntime {
+    pub(crate) fn new(waker: Waker, threads: OwnThreads) -> OwnRuntime {
         OwnRuntime { waker, begins: Counter::new(1), waits: Counter::new(0), threads }
     }
 
@@ -99,8 +101,8 @@ impl OwnRuntime {
         (waits == ENDED || self.begins.load(SeqCst) == waits).then_some(waits)
     }
 
-    pub(crate) fn threads(&self) -> Option<&OwnThreads> {
-        self.threads.as_ref()
+    pub(crate) fn threads(&self) -> &OwnThreads {
+        &self.threads
     }
 }
 
@@ -127,7 +129,7 @@ mod tests {
     /// workers moved between the wake-up of its future and the poll.
     #[test]
     fn a_future_runs_from_when_it_is_woken_until_it_waits_again() {
-        let own = Arc::new(OwnRuntime::new(Waker::noop().clone(), None));
+        let own = Arc::new(OwnRuntime::new(Waker::noop().clone(), OwnThreads::of(&mut Builder::new_current_thread())));
         assert_eq!(own.waits(), None);
         let (sender, answer) = oneshot::channel::<()>();
         let mut future = pin!(async {
@@ -146,7 +148,7 @@ mod tests {
 
     #[test]
     fn a_future_runs_if_it_is_woken_while_it_is_polled() {
-        let own = Arc::new(OwnRuntime::new(Waker::noop().clone(), None));
+        let own = Arc::new(OwnRuntime::new(Waker::noop().clone(), OwnThreads::of(&mut Builder::new_current_thread())));
         let mut once = false;
         let mut wakes_itself = pin!(std::future::poll_fn(|cx| {
             if !std::mem::replace(&mut once, true) {
@@ -164,7 +166,7 @@ mod tests {
     fn blocking_work_is_seen_until_it_ends() {
         for workers in [0, 1, 2] {
             let mut builder = if workers == 0 { Builder::new_current_thread() } else { Builder::new_multi_thread() };
-            let threads = OwnThreads::of(builder.worker_threads(workers.max(1)), workers);
+            let threads = OwnThreads::of(builder.worker_threads(workers.max(1)));
             let runtime = builder.build().unwrap();
             let is_free = || threads.have_no_work(runtime.handle(), 0);
             let becomes_free = || while !is_free() {};

@@ -82,7 +82,7 @@ impl<const KIND: u8> Target for Program<KIND> {
         };
         // Outside bubbles, only some systems say what a thread in `block_on` does.
         let sees_the_root = match kind {
-            Kind::Paused(1..) | Kind::PausedLater(1..) | Kind::BubbleOn(1..) | Kind::Manual(1..) => {
+            Kind::Paused(1..) | Kind::PausedLater(1..) | Kind::Manual(1..) => {
                 cfg!(all(target_os = "linux", target_arch = "x86_64"))
             }
             _ => true,
@@ -192,8 +192,10 @@ impl Setup {
             33 | 34 => Step::HoldOutside(real),
             _ => {
                 let work = match self.kind {
-                    Kind::Bubble(1..) if !self.is_local => random.pick(&[Work::Ours, Work::Tokios, Work::InPlace]),
-                    Kind::Bubble(_) => random.pick(&[Work::Ours, Work::Tokios]),
+                    Kind::Bubble(1..) | Kind::BubbleOn(1..) if !self.is_local => {
+                        random.pick(&[Work::Ours, Work::Tokios, Work::InPlace])
+                    }
+                    Kind::Bubble(_) | Kind::BubbleOn(_) => random.pick(&[Work::Ours, Work::Tokios]),
                     _ => Work::Ours,
                 };
                 Step::Block(work, real, to)
@@ -221,10 +223,9 @@ impl Setup {
         if self.has_sockets {
             builder.enable_io();
         }
-        let runtime = builder.build().expect("the system has room for a runtime");
         match self.kind {
-            Kind::BubbleOn(_) => bubble.run_on(runtime, root),
-            _ => runtime.block_on(root()),
+            Kind::BubbleOn(_) => bubble.runtime(builder).run(root),
+            _ => builder.build().expect("the system has room for a runtime").block_on(root()),
         }
     }
 
