@@ -22,6 +22,7 @@ use tokio::runtime::Handle;
 
 use crate::clock::instant;
 use crate::clock::source::{self, Source};
+use crate::core::alarm::driver_sleep::is_processed;
 use crate::core::alarm::io_probe::IoProbe;
 use crate::core::alarm::thread::{self, AlarmHandler, BookingId};
 use crate::core::alarm::{TimerfdAlarm, TurnAlarm};
@@ -310,6 +311,22 @@ impl Turns {
     /// The file that the driver's runtime waits on, if that is the alarm.
     pub(crate) fn timerfd(&self) -> Option<Arc<TimerfdAlarm>> {
         if let TurnAlarm::Timerfd(alarm) = &self.parker.lock().alarm { Some(alarm.clone()) } else { None }
+    }
+
+    /// A sleep until `deadline` begins to wait. If tokio has paused the clock, and its timers have processed that in a pass
+    /// in which none of ours was due, it is reached, too.
+    #[cold]
+    pub(crate) fn catch_up(&self, deadline: Tick) {
+        if deadline <= self.reached() || deadline > self.clock.now() || instant::clock_is_the_systems() {
+            return;
+        }
+        let here = Handle::try_current().ok().map(|runtime| runtime.id());
+        let state = self.parker.lock();
+        let is_tokios = state.alarm.is_the_drivers() && state.runtime.as_ref().map(Handle::id) == here;
+        drop(state);
+        if is_tokios && here.is_some() && is_processed(deadline) {
+            self.reach(deadline);
+        }
     }
 
     /// The time of a paused clock, as far as tokio's timers have `processed` it if they move the clock.

@@ -55,11 +55,6 @@ impl DriverSleep {
 /// The last tick up to `now` that tokio's timers have processed in the pass that is under way. tokio counts milliseconds from
 /// a time that it does not tell, and a paused clock may stand between two. Needs `enable_time`.
 pub(crate) fn processed(now: Tick) -> Tick {
-    // tokio's sleep is ready at its first poll if its deadline, rounded up, has been processed.
-    let is_processed = |tick| {
-        let sleep = pin!(unconstrained(tokio::time::sleep_until(instant_of(tick).into())));
-        sleep.poll(&mut Context::from_waker(Waker::noop())).is_ready()
-    };
     if is_processed(now) {
         return now;
     }
@@ -67,6 +62,12 @@ pub(crate) fn processed(now: Tick) -> Tick {
     let ago =
         (0..20).rev().fold(0, |ago, bit| if is_processed(before(ago + (1 << bit))) { ago } else { ago + (1 << bit) });
     before(ago + 1)
+}
+
+/// Whether tokio's timers have processed a tick: a sleep of tokio's until then is ready at its first poll.
+pub(crate) fn is_processed(tick: Tick) -> bool {
+    let sleep = pin!(unconstrained(tokio::time::sleep_until(instant_of(tick).into())));
+    sleep.poll(&mut Context::from_waker(Waker::noop())).is_ready()
 }
 
 fn until(at: Instant) -> io::Result<Pin<Box<Sleep>>> {

@@ -152,9 +152,11 @@ fn an_interrupted_turn_against_the_alarm() {
         let task = Task::new(world).run();
         world.has_reached_nothing();
         let due = world.register(near(1));
+        task.waits_for_its_pass(world);
+        late();
         let turns = world.timer.turns();
         let begin_and_interrupt = move || {
-            if turns.begin_turn(By::Helper, false).is_some() {
+            if turns.begin_turn(By::Pass { is_paused: false }, false).is_some() {
                 turns.interrupt_turn();
             }
         };

@@ -30,7 +30,7 @@ use crate::core::alarm::thread::{self as alarm_thread, AlarmHandler};
 use crate::core::driver::Driver;
 use crate::core::lease::TimerLease;
 use crate::core::shard::{InsertError, ShardLease};
-use crate::core::turns::Turns;
+use crate::core::turns::{DriverWaker, Turns};
 use crate::future::Sleep;
 use crate::util::error::Error;
 #[cfg(hairspring_loom)]
@@ -283,6 +283,13 @@ impl Task {
 
     pub(crate) fn wake(&self) {
         self.woken.wake_by_ref();
+    }
+
+    /// The driver was polled, and its runtime's pass is still to come.
+    pub(crate) fn waits_for_its_pass(&self, world: World) {
+        self.woken.take();
+        let waker = DriverWaker { waker: Waker::from(self.woken.clone()), is_foreign: false };
+        world.timer.turns().driver_came(waker, false);
     }
 
     #[must_use = "dropped, the driver ends the timer"]

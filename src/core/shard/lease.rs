@@ -128,7 +128,7 @@ impl ShardLease {
     #[inline]
     pub(crate) fn insert(self, deadline: Tick, waker: Waker) -> Result<Key, InsertError> {
         let shard = self.shard;
-        let deadline = shard.expiry(deadline);
+        let deadline = shard.expiry_here(deadline);
         let mut state = shard.lock();
         let admitted = if shard.life.load(Ordering::Relaxed) | DEFAULT != self.default {
             Err(InsertError::Closed)
@@ -163,7 +163,7 @@ impl ShardLease {
     /// passed, wakes the entry immediately.
     pub(crate) fn reset(self, key: Key, deadline: Tick, must_come: bool) -> bool {
         let shard = self.shard;
-        let deadline = shard.expiry(deadline);
+        let deadline = shard.expiry_here(deadline);
         let mut state = shard.lock();
         if shard.is_past(&state, deadline) {
             let noticed = shard.noticed(&state, key);

@@ -15,7 +15,7 @@ mod lease;
 use std::task::Waker;
 
 pub(crate) use self::lease::ShardLease;
-use crate::clock::Hooks;
+use crate::clock::{Hooks, source};
 use crate::core::capacity::Capacity;
 use crate::core::epoch::{Epoch, Holders};
 use crate::core::parker::Next;
@@ -123,6 +123,16 @@ impl Shard {
     fn expiry(&self, deadline: Tick) -> Tick {
         let resolution = self.resolution();
         if resolution == Ticks::ONE { deadline } else { deadline.next_multiple_of(resolution) }
+    }
+
+    /// The expiry of a deadline that is about to be registered.
+    #[inline]
+    fn expiry_here(&self, deadline: Tick) -> Tick {
+        let expiry = self.expiry(deadline);
+        if source::any_is_held() {
+            self.turns.catch_up(expiry);
+        }
+        expiry
     }
 
     /// Whether the wheel has passed a tick, or the timer's turns have: they step no wheel in which nothing is due.
