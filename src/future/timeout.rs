@@ -36,7 +36,7 @@ use crate::util::error::{Elapsed, Error};
 ///
 /// # Panics
 ///
-/// Polling panics as [`sleep`] does.
+/// Polling panics as [`sleep`](crate::sleep()) does.
 ///
 /// # Examples
 ///
