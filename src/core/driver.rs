@@ -241,12 +241,14 @@ impl Wake for FireInline {
         let timer = self.0.lease();
         let turns = timer.turns();
         let is_paused = !instant::clock_is_the_systems();
-        // Before the turn sets it again. If that fails, the driver is to set another.
+        // Before the turn sets it again. It fails if the alarm's runtime has ended.
         let is_set = |alarm: Arc<TimerfdAlarm>| alarm.forget(&after_pass(&self.clone().into())).is_ok();
-        let calls_driver = !turns.timerfd().is_none_or(is_set);
+        if !turns.timerfd().is_none_or(is_set) {
+            turns.replace(|state| &mut state.alarm, TurnAlarm::Thread);
+        }
         let before = PASSES.replace(true);
         let at = is_paused.then(|| turns.shown(processed));
-        timer.run_turn(Turn { by: By::Pass { is_paused }, calls_driver, at }, TimerLease::earliest);
+        timer.run_turn(Turn { by: By::Pass { is_paused }, at }, TimerLease::earliest);
         PASSES.set(before);
     }
 }

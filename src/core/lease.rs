@@ -88,8 +88,6 @@ pub(crate) struct Owner {
 #[derive(Clone, Copy)]
 pub(crate) struct Turn {
     pub(crate) by: By,
-    /// Whether the driver is called afterwards.
-    pub(crate) calls_driver: bool,
     /// Fires everything that is due at this tick, instead of part of what is due now.
     pub(crate) at: Option<Tick>,
 }
@@ -134,7 +132,7 @@ impl Memory {
 
 impl Turn {
     pub(crate) fn of(by: By) -> Turn {
-        Turn { by, calls_driver: false, at: None }
+        Turn { by, at: None }
     }
 }
 
@@ -303,7 +301,7 @@ impl TimerLease {
     /// again. `earliest` finds the earliest remaining deadline. Returns `None` if more timers are due, and otherwise when
     /// the next turn begins, if that is known.
     pub(crate) fn run_turn(self, turn: Turn, earliest: fn(TimerLease) -> Tick) -> Option<Tick> {
-        let Some(mut wakes) = self.turns().begin_turn(turn.by, turn.calls_driver) else {
+        let Some(mut wakes) = self.turns().begin_turn(turn.by) else {
             return Some(Tick::MAX);
         };
         let next = self.scan(turn.at, earliest, &mut wakes);

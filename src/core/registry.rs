@@ -12,7 +12,7 @@
 //! now; nothing else proves it.
 //!
 //! A runtime that is entered or blocked on inside a task goes unnoticed: a sleep may be registered with the timer of
-//! either runtime. It fires on time, because helper threads turn for a runtime that nobody drives, unless its alarm is
+//! either runtime. It fires, about a second late, because helper threads turn for a runtime that nobody drives, unless its alarm is
 //! `Tokio`. Only the clocks may differ; once any clock is held, remembered answers are not used.
 //
 // Invariants
@@ -131,8 +131,12 @@ pub(crate) fn shard_of_runtime() -> Result<ShardLease, Error> {
 fn ask() -> Result<ShardLease, Error> {
     let runtime = Handle::try_current().map_err(|_| Error::no_runtime())?;
     let id = runtime.id();
+    let has_workers = runtime.runtime_flavor() == RuntimeFlavor::MultiThread;
+    if let (false, Some(known)) = (has_workers, remembered().filter(|known| known.runtime == id)) {
+        return Ok(known.lease);
+    }
     // Elsewhere the task may be one of a `LocalSet`, which another runtime may drive later.
-    let is_worker = runtime.runtime_flavor() == RuntimeFlavor::MultiThread && runtime::worker_index().is_some();
+    let is_worker = has_workers && runtime::worker_index().is_some();
     let task = task::try_id().filter(|_| is_worker).map_or(RightFor::Unknown, RightFor::Task);
     let lease = if let Some(known) = remembered().filter(|known| known.runtime == id) {
         known.lease

@@ -10,7 +10,7 @@
 //    called. The driver is called if it was wanted during another thread's turn, or if only it can set the alarm.
 // 2. A called driver is watched, unless only it can set the alarm. Until a turn comes, the alarm thread wakes it again
 //    from time to time, since the worker that polled it may block before its pass. After `patience` it sends a helper.
-// 3. All entries up to `reached` have been taken out, and none is inserted any more.
+// 3. All entries up to `reached` have been taken out, or the scan in progress repeats, and none is inserted any more.
 // 4. While a test sets the time, the test fires timers, and no turn begins.
 // 5. A timer that has ended keeps no waker, no alarm and no runtime.
 
@@ -229,19 +229,18 @@ impl Turns {
     /// Another alarm has to be set, by a turn that the caller lets follow.
     pub(crate) fn change_alarm(&self, alarm: TurnAlarm) {
         let mut state = self.parker.lock();
+        let before = if state.is_closed() { alarm } else { std::mem::replace(&mut state.alarm, alarm) };
         if !state.is_closed() && !state.call_after_scan() && !self.clock.is_shown() {
             state.leave();
             self.watch(&mut state);
         }
-        let before = if state.is_closed() { alarm } else { std::mem::replace(&mut state.alarm, alarm) };
         drop(state);
         drop(before);
     }
 
     /// Begins a turn, and returns a list for its wakers. It does not if the timer has ended, while a test sets the
-    /// time, or during another turn, which then scans again or calls the driver. If `calls_driver`, the driver is called
-    /// after this turn.
-    pub(crate) fn begin_turn(&self, by: By, calls_driver: bool) -> Option<WakeList> {
+    /// time, or during another turn, which then scans again or calls the driver.
+    pub(crate) fn begin_turn(&self, by: By) -> Option<WakeList> {
         let mut state = self.parker.lock();
         let begun = !self.clock.is_shown() && state.claim();
         if by != By::Helper {
@@ -249,7 +248,7 @@ impl Turns {
         }
         let calls = match by {
             By::Driver => !begun,
-            By::Pass { is_paused } => begun && (calls_driver || !state.alarm.goes_on(is_paused)),
+            By::Pass { is_paused } => begun && !state.alarm.goes_on(is_paused),
             By::Helper => begun && state.alarm.is_the_drivers(),
         };
         if calls {
@@ -529,11 +528,11 @@ mod tests {
     /// The driver is polled, and a turn follows its runtime's pass.
     fn comes(turns: &Turns) -> bool {
         turns.driver_came(waker(), true);
-        turns.begin_turn(PASS, false).is_some()
+        turns.begin_turn(PASS).is_some()
     }
 
     fn helper_comes(turns: &Turns) -> bool {
-        turns.begin_turn(By::Helper, false).is_some()
+        turns.begin_turn(By::Helper).is_some()
     }
 
     fn set_alarm(turns: &Turns, alarm: TurnAlarm) {
@@ -574,7 +573,7 @@ mod tests {
         };
         let looks = |turns: &Turns| {
             turns.driver_came(waker(), true);
-            assert!(turns.begin_turn(By::Driver, false).is_none());
+            assert!(turns.begin_turn(By::Driver).is_none());
         };
         let wants: [fn(&Turns); 2] = [looks, Turns::wake_driver];
         for want in wants {

@@ -167,7 +167,7 @@ impl Limits {
         if direction.waits_since.is_none() {
             direction.waits_since = Some(direction.timeout.map_or(Tick::ZERO, |_| direction.sleep.now()));
         }
-        // The sleep reads the clock if it has to.
+        // What a turn has reached.
         let mut now = Tick::ZERO;
         loop {
             let (end, limit) = self.first_end(side);
@@ -179,10 +179,11 @@ impl Limits {
             sleep.end_at(end);
             match ready!(sleep.poll(cx)) {
                 Ok(()) => {
-                    now = sleep.now().max(end);
+                    now = sleep.reached().max(end);
+                    let shown = sleep.now();
                     // A write in progress counts as activity.
                     self.last_activity =
-                        self.last_activity.max(self.directions[Side::Write as usize].in_progress_until(now));
+                        self.last_activity.max(self.directions[Side::Write as usize].in_progress_until(shown));
                 }
                 // The timer is at capacity, or the runtime was shut down and must not wait for this thread.
                 Err(error) => {

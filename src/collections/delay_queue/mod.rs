@@ -37,14 +37,14 @@
 //! ```
 //
 // Invariants
-// 1. Nothing is returned early: only entries due at `now`, which was read from the clock or is a deadline at which the
+// 1. Nothing is returned early: only entries due at `now`, which a turn has reached or is a deadline at which the
 //    sleep has completed.
 // 2. An operation that would change the result of the last poll wakes the last poller, unless the sleep wakes it in
 //    time.
 // 3. While the last poll is pending, the sleep's end is registered, and nothing in the wheel is due earlier. Once a
 //    test has paused a clock, the sleep never ends at the deadline of a removed entry.
 // 4. An entry goes behind entries that were due when the clock was last read, whatever its deadline, and the clock is
-//    read again after 64 entries. An entry that is reinserted immediately therefore cannot starve the others.
+//    looked up again after 1,024 entries. An entry that is reinserted immediately therefore cannot starve the others.
 // 5. Wakers run only while the queue is in a consistent state.
 
 mod entry;
@@ -119,7 +119,7 @@ pub struct DelayQueue<T> {
     // Seven kilobytes, mostly lists.
     wheel: Box<Wheel<T>>,
     sleep: LazySleep,
-    /// The time at which a poll last read the clock; tick 0 before the first.
+    /// What turns had reached when a poll last looked; tick 0 before the first.
     now: Tick,
     /// How many entries were returned since then.
     handed_out: u32,

@@ -144,7 +144,7 @@ impl<T> DelayQueue<T> {
     }
 
     /// The tick at which an entry is inserted into the wheel. While entries may be left that were due when the clock
-    /// was last read, an entry with an earlier deadline goes behind them. Otherwise it keeps its deadline, and the
+    /// was last looked up, an entry with an earlier deadline goes behind them. Otherwise it keeps its deadline, and the
     /// wheel keeps the order.
     #[inline]
     pub(super) fn behind_what_is_due(&self, deadline: Tick) -> Tick {

@@ -156,7 +156,7 @@ fn an_interrupted_turn_against_the_alarm() {
         late();
         let turns = world.timer.turns();
         let begin_and_interrupt = move || {
-            if turns.begin_turn(By::Pass { is_paused: false }, false).is_some() {
+            if turns.begin_turn(By::Pass { is_paused: false }).is_some() {
                 turns.interrupt_turn();
             }
         };
