@@ -268,7 +268,8 @@ impl Bubble {
     /// - which branch `tokio::select!` polls first, if tokio is built with `--cfg tokio_unstable`. Otherwise write
     ///   `biased;`.
     ///
-    /// It does not decide the order of threads, sockets or `HashMap`.
+    /// It does not decide the order of threads, sockets or `HashMap`, nor, without `--cfg tokio_unstable`, the order in which
+    /// tokio's `watch` and `Barrier` wake those that wait.
     ///
     /// # Panics
     ///
