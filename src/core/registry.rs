@@ -12,8 +12,8 @@
 //! now; nothing else proves it.
 //!
 //! A runtime that is entered or blocked on inside a task goes unnoticed: a sleep may be registered with the timer of
-//! either runtime. It fires, about a second late, because helper threads turn for a runtime that nobody drives, unless its alarm is
-//! `Tokio`. Only the clocks may differ; once any clock is held, remembered answers are not used.
+//! either runtime. It fires, about a second late, because helper threads turn for a runtime that nobody drives, unless
+//! its alarm is `Tokio`. Only the clocks may differ; once any clock is held, remembered answers are not used.
 //
 // Invariants
 // 1. A runtime has one timer at a time, which is found by the runtime's id until its driver is dropped.
@@ -132,13 +132,14 @@ fn ask() -> Result<ShardLease, Error> {
     let runtime = Handle::try_current().map_err(|_| Error::no_runtime())?;
     let id = runtime.id();
     let has_workers = runtime.runtime_flavor() == RuntimeFlavor::MultiThread;
-    if let (false, Some(known)) = (has_workers, remembered().filter(|known| known.runtime == id)) {
+    let known = remembered().filter(|known| known.runtime == id);
+    if let (false, Some(known)) = (has_workers, known) {
         return Ok(known.lease);
     }
     // Elsewhere the task may be one of a `LocalSet`, which another runtime may drive later.
     let is_worker = has_workers && runtime::worker_index().is_some();
     let task = task::try_id().filter(|_| is_worker).map_or(RightFor::Unknown, RightFor::Task);
-    let lease = if let Some(known) = remembered().filter(|known| known.runtime == id) {
+    let lease = if let Some(known) = known {
         known.lease
     } else {
         let timer = owner_of(&runtime)?.timer();
@@ -172,8 +173,11 @@ pub(crate) fn runs_tasks() -> bool {
             self.0.store(true, Ordering::SeqCst);
         }
     }
-    if runtime::worker_index().is_none() || is_passing() {
-        return is_passing();
+    if is_passing() {
+        return true;
+    }
+    if runtime::worker_index().is_none() {
+        return false;
     }
     let woken = Arc::new(Woken(AtomicBool::new(false)));
     let waker = Waker::from(woken.clone());

@@ -403,10 +403,10 @@ impl Turns {
 
     /// Makes the alarm thread check that a turn follows a call of the driver, unless only the driver can set the alarm.
     fn watch(&self, state: &mut Locked<'_, TurnState>) {
-        if state.patience(sync::now()).is_none() {
+        let now = sync::now();
+        if state.patience(now).is_none() {
             return;
         }
-        let now = sync::now();
         let at = now + PATIENCE;
         // A helper that runs turn after turn keeps the check that is booked.
         if state.is_driverless && state.checks_at.is_some_and(|before| before <= at) {

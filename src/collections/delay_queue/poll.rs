@@ -93,10 +93,10 @@ impl<T> DelayQueue<T> {
     #[track_caller]
     fn poll_due(&mut self, cx: &mut Context<'_>) -> Poll<Expired<T>> {
         if self.handed_out >= PER_LOOK {
-            let (before, now) = (self.now, self.sleep.now());
+            let before = self.now;
             self.follow_turns();
             if self.now == before {
-                let _ = self.sleep.poll_until(now, cx);
+                let _ = self.sleep.poll_until(self.sleep.now(), cx);
             }
         }
         let moved = self.wheel.cascaded();
