@@ -20,7 +20,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use tokio::runtime::{self, Handle};
 use tokio::task;
 
-use crate::clock::{Hooks, instant, source};
+use crate::clock::{self, Hooks, instant, source};
 use crate::core::alarm::driver_sleep::{DriverSleep, processed};
 use crate::core::alarm::{Alarm, TimerfdAlarm, TurnAlarm, has_threads};
 use crate::core::jumps;
@@ -29,7 +29,7 @@ use crate::core::turns::{By, DriverWaker};
 use crate::wheel::Tick;
 
 pub(crate) trait DriverHooks {
-    /// Whether tokio's alarm may be set for a clock that tokio has paused.
+    /// Whether tokio's alarm may be set for a time to come, on a clock that tokio has paused.
     fn may_set_alarm() -> bool {
         true
     }
@@ -190,8 +190,8 @@ impl Driver {
         let earliest = if is_paused { TimerLease::first_deadline } else { TimerLease::earliest };
         let turn = Turn { at: Some(timer.turns().reached()), ..Turn::of(By::Driver) };
         if let Some(next) = timer.run_turn(turn, earliest) {
-            let is_set = next < Tick::MAX && (!is_paused || Hooks::may_set_alarm());
-            sleep.set(is_set.then(|| timer.turns().clock.instant_of(next)));
+            let is_set = next < Tick::MAX && (!is_paused || next <= timer.now() || Hooks::may_set_alarm());
+            sleep.set(is_set.then(|| clock::instant_of(next)));
         }
     }
 }

@@ -35,9 +35,6 @@ pub(crate) trait TimerHooks {
     /// A timer opens in memory that timers reuse.
     fn opens(_: TimerLease) {}
 
-    /// This crate will spawn the timer's driver on a runtime. Nothing can wait on it yet.
-    fn spawns_driver(_: runtime::Id, _: TimerLease) {}
-
     /// A timer is created on a runtime, before anything can wait on it, or its driver runs there.
     fn is_on(_: runtime::Id, _: TimerLease) {}
 }
@@ -398,9 +395,7 @@ impl TimerHold {
         let _entered = runtime.as_ref().map(Handle::enter);
         // On a paused clock nothing is late: the driver was woken, and runs a turn.
         let is_paused = runtime.is_some() && !instant::clock_is_the_systems();
-        timer.turns().helpers.fetch_add(1, SeqCst);
         while !is_paused && timer.run_turn(Turn::of(By::Helper), TimerLease::earliest).is_none() {}
-        timer.turns().helpers.fetch_sub(1, SeqCst);
     }
 }
 

@@ -34,7 +34,7 @@ use tokio::task::{self, JoinHandle};
 use crate::clock::{Hooks, source};
 use crate::core::alarm::has_threads;
 use crate::core::driver::{Driver, is_passing};
-use crate::core::lease::{Owner, TimerHooks, TimerLease};
+use crate::core::lease::{Owner, TimerLease};
 use crate::core::settings::Settings;
 use crate::core::shard::ShardLease;
 use crate::util::error::Error;
@@ -275,7 +275,6 @@ fn owner_of(runtime: &Handle) -> Result<Arc<Owner>, Error> {
         }
         let settings = Settings::of(runtime);
         let timer = TimerLease::open(false, &settings);
-        Hooks::spawns_driver(id, timer);
         let driver = Driver::new(timer, settings.alarm);
         let owner = Owner::new(timer, true);
         let driver = list(timers, runtime, owner.clone(), driver);

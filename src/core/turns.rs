@@ -20,8 +20,8 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
 
-use crate::clock::instant;
 use crate::clock::source::{self, Source};
+use crate::clock::{self, instant};
 use crate::core::alarm::driver_sleep::is_processed;
 use crate::core::alarm::io_probe::IoProbe;
 use crate::core::alarm::thread::{self, AlarmHandler, BookingId};
@@ -60,8 +60,6 @@ pub(crate) struct Turns {
     pub(crate) io: IoProbe,
     pub(crate) id: BookingId,
     handler: OnceLock<&'static dyn AlarmHandler>,
-    /// How many helper threads run turns, or have yet to wake the tasks of one.
-    pub(crate) helpers: Counter,
 }
 
 #[derive(Default)]
@@ -142,7 +140,6 @@ impl Turns {
             io: IoProbe::new(),
             id: BookingId(NEXT.fetch_add(1, SeqCst)),
             handler: OnceLock::new(),
-            helpers: Counter::new(0),
         }
     }
 
@@ -357,7 +354,7 @@ impl Turns {
         }
         // Unless only the driver can set its alarm, it sleeps on and the alarm moves. What is due already needs none.
         let is_due = |state: &TurnState| {
-            matches!(state.alarm, TurnAlarm::Thread) && self.clock.instant_of(deadline).into_std() <= sync::now()
+            matches!(state.alarm, TurnAlarm::Thread) && clock::instant_of(deadline).into_std() <= sync::now()
         };
         if !runs || state.alarm.is_the_drivers() || !state.is_driverless && is_due(&state) {
             self.call(state);
@@ -447,7 +444,7 @@ impl Turns {
         let (now, next_wake) = (sync::now(), self.next_wake());
         let patience = state.patience(now).filter(|_| next_wake < Tick::MAX);
         let Some(patience) = patience else { return Due::Nothing };
-        if self.clock.instant_of(next_wake).into_std() + patience > now {
+        if clock::instant_of(next_wake).into_std() + patience > now {
             // The booking was replaced just before the call, or a check has found nothing: the next is not due soon.
             state.checks_at = Some(now);
             self.set_alarm(&mut state, next_wake);
@@ -466,7 +463,7 @@ impl Turns {
         if let TurnAlarm::Timerfd(alarm) = &state.alarm {
             // A spurious wake-up is cheaper than disarming the alarm every time. Setting it fails if the program has
             // closed the file, or in a forked process. The driver keeps the alarm.
-            if tick < Tick::MAX && alarm.set(self.clock.instant_of(tick).into_std()).is_err() {
+            if tick < Tick::MAX && alarm.set(clock::instant_of(tick).into_std()).is_err() {
                 state.alarm = TurnAlarm::Thread;
             }
         }
@@ -474,7 +471,7 @@ impl Turns {
         match state.patience(now).filter(|_| tick < Tick::MAX) {
             None if matches!(state.alarm, TurnAlarm::Timerfd(_)) => {}
             None => self.cancel_check(state),
-            Some(patience) => self.check_at(state, now, self.clock.instant_of(tick).into_std() + patience),
+            Some(patience) => self.check_at(state, now, clock::instant_of(tick).into_std() + patience),
         }
     }
 

@@ -13,24 +13,20 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::pin;
 use std::sync::{Arc, LazyLock, Mutex};
 use std::task::Poll;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tokio::runtime::{self, Builder, Handle, Runtime, RuntimeFlavor};
 use tokio::sync::oneshot;
 use tokio::task;
 
-use crate::clock::{self, Hooks};
+use crate::clock::{Hooks, instant};
 use crate::core::registry::{self, TaskHooks};
 use crate::test_util::chance::Random;
-use crate::test_util::hold::{Claim, Claimed};
-use crate::test_util::idle::{OwnRuntime, OwnThreads, Watch};
-use crate::test_util::lock;
-use crate::test_util::pause::{self, pause_with_grace};
-use crate::test_util::pending;
+use crate::test_util::keeper::{Keeper, Limits};
+use crate::test_util::manual::ManualClock;
+use crate::test_util::own_runtime::{OwnRuntime, OwnThreads};
 use crate::test_util::settle::settle_for_a_while;
-use crate::test_util::when_idle::{self, Action, State, WhenIdle};
-use crate::wheel::Tick;
+use crate::test_util::{lock, pending};
 
 const SEED: &str = "HAIRSPRING_SEED";
 
@@ -371,31 +367,34 @@ impl Bubble {
         threads: OwnThreads,
         code: impl FnOnce() -> F,
     ) -> Result<F::Output, String> {
+        let own = poll_fn(|cx| Poll::Ready(Arc::new(OwnRuntime::new(cx.waker().clone(), threads.clone())))).await;
         let runtime = Handle::current();
-        let watch = Watch::of(&runtime);
-        let own = poll_fn(|cx| Poll::Ready(OwnRuntime::new(cx.waker().clone(), threads.clone()))).await;
-        let own = watch.own.get_or_init(|| Arc::new(own));
-        if !pause::is_paused() {
-            pause_with_grace(self.grace);
-        } else if !self.grace.is_zero() {
-            panic!("a bubble with a grace needs a clock that is not paused: leave out `start_paused`");
+        let is_tokios = runtime.runtime_flavor() == RuntimeFlavor::CurrentThread && self.grace.is_zero();
+        assert!(
+            is_tokios || !instant::is_paused(),
+            "a bubble with a grace needs a clock that is not paused: leave out `start_paused`"
+        );
+        if is_tokios && !instant::is_paused() {
+            tokio::time::pause();
         }
+        let clock = (!is_tokios).then(ManualClock::new);
+        let keeper = Keeper::open(&runtime, Some(own.clone()), clock);
         if let Ok(owner) = registry::owner() {
             owner.timer().leave_order_to_chance(seed);
         }
-        let (looks, given_up) = give_up_after(self.grace.saturating_add(self.patience.unwrap_or(PATIENCE)));
-        let output = unless_given_up(own, code(), given_up).await;
+        let patience = self.grace.saturating_add(self.patience.unwrap_or(PATIENCE));
+        let (give_up, given_up) = oneshot::channel();
+        keeper.start(Some(Limits { grace: self.grace, patience, give_up }));
+        let output = unless_given_up(&own, code(), given_up).await;
         // No clock has moved since the future ended, and from now on none will.
-        let _still = watch.claim(Claim::Settle);
+        let _still = keeper.keep_still(None);
         own.end();
-        looks.thread().unpark();
-        let _ = looks.join();
         let output = output
             .map_err(|waiting| format!("deadlock: nothing is left to wake the bubble's own future\n{waiting}"))?;
-        let mut left = waiting(own);
+        let mut left = waiting(&own);
         if left.0 > 0 {
             settle_for_a_while().await;
-            left = waiting(own);
+            left = waiting(&own);
         }
         match left {
             (0, _) => Ok(output),
@@ -425,65 +424,13 @@ fn new_seed() -> u64 {
     random >> 32
 }
 
-/// Gives up the current runtime once nothing has run for `patience` and nothing can run any more. The receiver then
-/// gets a message. The checking thread ends when the receiver is dropped.
-fn give_up_after(patience: Duration) -> (JoinHandle<()>, oneshot::Receiver<()>) {
-    let watch = Watch::of(&Handle::current());
-    let (sender, given_up) = oneshot::channel();
-    let action = GiveUp { given_up: Some(sender), now: now(&watch) };
-    let looks = WhenIdle { grace: patience, ..WhenIdle::new(watch, action) };
-    (looks.start(), given_up)
-}
-
-struct GiveUp {
-    given_up: Option<oneshot::Sender<()>>,
-    now: Tick,
-}
-
-impl Action for GiveUp {
-    const IS_PATIENT: bool = false;
-
-    fn state(&mut self, watch: &Watch) -> State {
-        let before = std::mem::replace(&mut self.now, now(watch));
-        match () {
-            () if self.given_up.as_ref().is_none_or(oneshot::Sender::is_closed) => State::Over,
-            () if self.now != before || watch.claims.any(Claim::Settle) => State::Later,
-            // One of our threads may be about to move tokio's clock.
-            () if watch.claims.any(Claim::Hold) || watch.claims.any(Claim::Move) => State::Waits,
-            () => State::Ready,
-        }
-    }
-
-    fn act(&mut self, watch: &Watch, _: &mut Option<Claimed>) -> bool {
-        // If timers on tokio's clock were left, tokio has moved it by now.
-        let has_timers = watch.clock().is_some_and(|clock| clock.has_work());
-        let is_held = watch.claims.any(Claim::Hold) || watch.claims.any(Claim::Settle);
-        let is_stuck = !has_timers && !is_held && now(watch) == self.now;
-        is_stuck && self.given_up.take().is_some_and(|given_up| given_up.send(()).is_ok())
-    }
-
-    fn report(&mut self, patience: Duration, watch: &Watch) -> Option<String> {
-        // Our own clock reports itself.
-        let _entered = watch.runtime.enter();
-        watch
-            .clock()
-            .is_none()
-            .then(|| when_idle::report(patience, watch, &watch.claims.places(Claim::Hold), &pending()))
-    }
-}
-
-fn now(watch: &Watch) -> Tick {
-    let _entered = watch.runtime.enter();
-    clock::now()
-}
-
 /// The number of tasks of a bubble, without this crate's own, and a description of everything that waits in it:
 /// `waiting: 2 tasks, 1 timer`, and a line for each whose place is known.
 fn waiting(own: &OwnRuntime) -> (usize, String) {
     let runtime = Handle::current();
     let ours: HashSet<_> = lock(&OURS).iter().filter(|(on, _)| *on == runtime.id()).map(|(_, task)| *task).collect();
     let tasks = runtime.metrics().num_alive_tasks().saturating_sub(ours.len());
-    let mut places = own.threads().spawned(|task| !ours.contains(&task));
+    let mut places = own.spawned(|task| !ours.contains(&task));
     places.sort_unstable_by_key(|place| (place.file(), place.line(), place.column()));
     let timers = pending();
     let count = |count: usize, what| format!("{count} {what}{}", if count == 1 { "" } else { "s" });

@@ -12,15 +12,14 @@ use crate::clock::{self, Hooks, Instant, duration_of, instant_of};
 use crate::core::driver::DriverHooks;
 use crate::core::lease::TimerHold;
 use crate::test_util::held;
-use crate::test_util::hold::Claim;
-use crate::test_util::idle::Watch;
+use crate::test_util::keeper::Keeper;
 use crate::wheel::{Tick, Ticks};
 
 impl DriverHooks for Hooks {
-    /// While a test holds the clock, tokio parks in real time until its next timer. A test that waits for an idle runtime
-    /// must not find it woken by our alarm.
+    /// While a test settles, the clock is held, and tokio parks in real time until its next timer. A test that waits for
+    /// an idle runtime must not find it woken by our alarm.
     fn may_set_alarm() -> bool {
-        !Watch::existing().is_some_and(|watch| watch.claims.any(Claim::NoAlarm))
+        !Keeper::here().is_some_and(|keeper| keeper.is_tokios() && keeper.settles())
     }
 }
 

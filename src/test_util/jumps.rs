@@ -12,7 +12,7 @@ use tokio::runtime::{self, Handle};
 use crate::clock::Hooks;
 use crate::clock::jumping::{ClockTime, JumpHooks, Jumping, nanos_in};
 use crate::core::jumps;
-use crate::test_util::idle::Watch;
+use crate::test_util::held;
 use crate::util::sync::unpoisoned;
 
 /// How far tests have moved the clocks of a runtime ahead, in nanoseconds; of code outside all runtimes, for `None`.
@@ -71,19 +71,20 @@ pub fn suspend(duration: Duration) {
 }
 
 fn shift(clocks: &[Jumping], by: i128) {
-    // Forgets how far they are when the runtime ends.
-    let here = Handle::try_current().map(|runtime| Watch::of(&runtime).runtime.id()).ok();
+    let runtime = Handle::try_current().ok();
+    let here = runtime.as_ref().map(Handle::id);
     let mut all = unpoisoned(AHEAD.write());
+    let is_first = !all.contains_key(&here);
     let ahead = all.entry(here).or_default();
     for &clock in clocks {
         ahead[clock as usize] = ahead[clock as usize].saturating_add(by);
     }
     drop(all);
+    if let Some(runtime) = runtime.filter(|_| is_first) {
+        // Another runtime may get its id.
+        held::when_it_ends(&runtime, move || _ = unpoisoned(AHEAD.write()).remove(&here));
+    }
     jumps::wake(|runtime| runtime == here);
-}
-
-pub(super) fn forget(runtime: runtime::Id) {
-    unpoisoned(AHEAD.write()).remove(&Some(runtime));
 }
 
 impl JumpHooks for Hooks {

@@ -2,25 +2,20 @@
 //
 // Invariants
 // 1. A clock's time never goes back. Its timers fire in deadline order, while it shows their deadlines.
-// 2. No lock of the clock is held while timers fire: their wakers may use the clock.
-// 3. Dropping a clock ends its timers. Those that followed the clock of a runtime run on.
-// 4. A runtime does not count as idle while another thread fires timers: the tasks that they wake come first.
+// 2. One thread moves a clock at a time, and the others wait until it has woken the tasks that are due. What its wakers
+//    ask for, it does before it is finished.
+// 3. No lock of the clock is held while timers fire: their wakers may use the clock.
+// 4. Dropping a clock ends its timers.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
-use tokio::runtime;
-
-use crate::clock::Instant;
-use crate::clock::{
-    self,
-    source::{LAST, Offset, one_is_held},
-};
+use crate::clock::source::{LAST, one_is_held};
+use crate::clock::{self, Instant};
 use crate::core::lease::{TimerHold, TimerLease};
 use crate::core::settings::Settings;
-use crate::test_util::hold::{Claim, Claims, Hold};
 use crate::test_util::lock;
 use crate::test_util::pending::{self, Pending};
 use crate::timer;
@@ -33,12 +28,11 @@ use crate::wheel::{Tick, Wheel};
 ///
 /// A process can have any number of them, independent of each other and of the runtime's clock. A
 /// [`Timer`](crate::Timer) [built on one](crate::timer::Builder::clock) works on any runtime, or on none: poll its
-/// sleeps by hand and advance the clock. [`auto_advance`](ManualClock::auto_advance) moves the clock when a runtime is
-/// idle, and [`rate`](ManualClock::rate) makes it run fast or slow. To test nodes whose clocks disagree, give each a
-/// clock.
+/// sleeps by hand and advance the clock. [`rate`](ManualClock::rate) makes it run fast or slow. To test nodes whose clocks
+/// disagree, give each a clock. A [`bubble`](crate::test_util::bubble()) has a clock that moves by itself.
 ///
 /// Clones are handles to the same clock. Dropping the last handle shuts down the clock's timers: at once, or if the clock
-/// is just moving by itself, after that step.
+/// is just moving at a rate, after that step.
 ///
 /// # Examples
 ///
@@ -66,55 +60,24 @@ pub struct ManualClock {
 }
 
 struct Inner {
-    claims: Arc<Claims>,
     state: Mutex<State>,
+    /// No thread moves the clock any more.
+    is_free: Condvar,
 }
 
+#[derive(Default)]
 pub(super) struct State {
     now: Tick,
     /// Where the last advance by a duration ends.
     target: Tick,
-    /// The thread that advances it, as long as it does.
-    advances: Option<ThreadId>,
+    /// The thread that moves it, as long as it does.
+    mover: Option<ThreadId>,
     timers: Vec<TimerHold>,
-    /// The runtime with which it advances by itself.
-    pub(super) auto_advances: Option<runtime::Id>,
     /// How often its rate was set.
-    pub(super) rate: u64,
-    moves: Moves,
-}
-
-/// How many moves are firing timers now, and how many have fired any.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Moves {
-    firing: u32,
-    fired: u64,
-}
-
-impl Moves {
-    fn end(&mut self, fired: usize) {
-        self.firing -= 1;
-        self.fired += u64::from(fired > 0);
-    }
-}
-
-#[derive(Clone, Copy)]
-pub(super) enum By {
-    Test,
-    /// One of our threads, which decided that when so many claims on the clock had ended.
-    Itself(u64),
-    /// The same, because a runtime was idle after these moves.
-    IdleAfter(Moves, u64),
+    rate: u64,
 }
 
 impl State {
-    /// The moves so far, unless one is firing timers, or a thread that began before the clock was paused.
-    pub(super) fn moves(&self) -> Option<Moves> {
-        let fires =
-            self.moves.firing > 0 || self.timers.iter().any(|held| held.lease().turns().helpers.load(SeqCst) > 0);
-        (!fires).then_some(self.moves)
-    }
-
     fn show(&mut self, tick: Tick) {
         self.now = self.now.max(tick);
         for timer in self.timers.iter().map(TimerHold::lease).filter(|timer| timer.serves()) {
@@ -146,16 +109,9 @@ impl ManualClock {
     /// ```
     #[must_use]
     pub fn new() -> Self {
-        ManualClock::with(Arc::default())
-    }
-
-    /// A new clock that these claims hold.
-    pub(super) fn with(claims: Arc<Claims>) -> Self {
         one_is_held();
-        let (now, target, timers) = (clock::now(), Tick::ZERO, Vec::new());
-        let state =
-            State { now, target, advances: None, timers, auto_advances: None, rate: 0, moves: Moves::default() };
-        ManualClock { inner: Arc::new(Inner { claims, state: Mutex::new(state) }) }
+        let state = Mutex::new(State { now: clock::now(), ..State::default() });
+        ManualClock { inner: Arc::new(Inner { state, is_free: Condvar::new() }) }
     }
 
     /// Returns the time that the clock shows.
@@ -177,8 +133,8 @@ impl ManualClock {
     /// Advances the clock by exactly `duration`, and fires the timers due by then in deadline order, while the clock
     /// shows their deadlines. When this returns, their tasks have been woken but not polled.
     ///
-    /// If a waker calls this while the clock advances, the clock goes on by that much once the tasks of that instant have
-    /// been woken: this call returns before.
+    /// If another thread is moving the clock, this waits for that. If a waker calls this while the clock moves, the clock
+    /// goes on by that much once the tasks of that instant have been woken: this call returns before.
     ///
     /// A clock stops about 530 years from now. Later deadlines are never reached: no sleep ends that is created after
     /// `advance(Duration::MAX)` and has to wait.
@@ -198,23 +154,11 @@ impl ManualClock {
     /// assert!(sooner.is_woken() && !later.is_woken());
     /// ```
     pub fn advance(&self, duration: Duration) {
-        let mut target = self.end_of_advance(duration);
-        let here = thread::current().id();
-        if self.state().advances == Some(here) {
-            return;
-        }
-        let is_outermost = self.state().advances.get_or_insert(here) == &here;
-        loop {
-            self.advance_to(target, By::Test);
-            let mut state = self.state();
-            if state.target <= target {
-                if is_outermost {
-                    state.advances = None;
-                }
-                return;
-            }
-            target = state.target;
-        }
+        let mut state = self.state();
+        // Advances by several threads add up.
+        state.target = (state.target.max(state.now) + clock::ticks_in(duration)).min(LAST);
+        drop(state);
+        self.as_mover(|| ());
     }
 
     /// Advances the clock to the next deadline, fires the timers due there, and returns the new time. Returns `None`
@@ -235,29 +179,68 @@ impl ManualClock {
     /// ```
     #[allow(clippy::must_use_candidate)] // Called for its effect.
     pub fn advance_to_next(&self) -> Option<Instant> {
-        self.move_to_next(LAST, By::Test).map(|_| self.now())
+        self.step(LAST, allowed).map(|_| self.now())
     }
 
-    /// Keeps the clock from advancing by itself until the returned [`Hold`] is dropped. You can still advance it by
-    /// hand.
+    /// Makes the clock run at `rate`, that many times as fast as real time: at 60, an hour passes in a minute. Zero
+    /// stops it. Returns a handle to this clock, for chaining.
     ///
-    /// Use this for work that the clock [cannot see](crate::test_util#what-holds-a-paused-clock): one of your threads,
-    /// or another process.
+    /// The clock moves about once per millisecond of real time, and each timer fires while the clock shows its
+    /// deadline. Give the nodes of a cluster in one process the rates 1.0 and 1.01, and their clocks drift apart.
+    ///
+    /// You can still advance the clock by hand. A new rate is in force when the call returns: only timers that are already
+    /// due may still fire. Dropping the last handle stops the clock.
+    ///
+    /// # Panics
+    ///
+    /// Panics if `rate` is negative or not finite, or if no thread can be started.
     ///
     /// # Examples
     ///
     /// ```
-    /// # use hairspring::test_util::ManualClock;
-    /// let clock = ManualClock::new();
-    /// let hold = clock.hold();
-    /// std::thread::spawn(move || {
-    ///     // ... work that takes time, and then
-    ///     drop(hold);
-    /// });
+    /// use hairspring::{Duration, Timer, test_util::ManualClock};
+    ///
+    /// # #[tokio::main]
+    /// # async fn main() {
+    /// let clock = ManualClock::new().rate(360_000.0);
+    /// let timer = Timer::builder().clock(&clock).build().unwrap();
+    /// let start = clock.now();
+    /// timer.sleep(Duration::from_secs(3_600)).await; // takes 10 ms
+    /// assert!(clock.now() - start >= Duration::from_secs(3_600));
+    /// # }
     /// ```
+    #[allow(clippy::must_use_candidate, clippy::return_self_not_must_use)] // Often called for its effect only.
     #[track_caller]
-    pub fn hold(&self) -> Hold {
-        Hold(self.claims().claim(Claim::Hold))
+    pub fn rate(&self, rate: f64) -> Self {
+        /// How often the clock moves, in real time.
+        const STEP: Duration = Duration::from_millis(1);
+
+        assert!(rate.is_finite() && rate >= 0.0, "the rate of a clock must be finite and at least 0, not {rate}");
+        let number = {
+            let mut state = self.state();
+            state.rate += 1;
+            state.rate
+        };
+        if rate == 0.0 {
+            return self.clone();
+        }
+        let (weak, mut since) = (Arc::downgrade(&self.inner), std::time::Instant::now());
+        let upgrade = |weak: &Weak<Inner>| weak.upgrade().map(|inner| ManualClock { inner });
+        let is_current = move |state: &State| (state.rate == number).then_some(());
+        let run = move || {
+            while let Some(clock) = upgrade(&weak).filter(|clock| is_current(&clock.state()).is_some()) {
+                let passed = since.elapsed();
+                since += passed;
+                let passed = Duration::try_from_secs_f64(passed.as_secs_f64() * rate).unwrap_or(Duration::MAX);
+                clock.move_by_steps(clock.after(passed), is_current);
+                drop(clock);
+                thread::sleep(STEP);
+            }
+        };
+        if let Err(error) = thread::Builder::new().name("hairspring-clock".into()).spawn(run) {
+            panic!("hairspring failed to start the thread that moves the clock: {error}");
+        }
+        self.clone()
     }
 
     /// Returns the number of sleeps that wait for this clock.
@@ -274,22 +257,8 @@ impl ManualClock {
         State::timers(self.state()).iter().map(|held| pending(held.lease())).sum()
     }
 
-    pub(super) fn claims(&self) -> &Arc<Claims> {
-        &self.inner.claims
-    }
-
-    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, State> {
         lock(&self.inner.state)
-    }
-
-    /// A handle that does not keep the clock alive.
-    pub(crate) fn downgrade(&self) -> WeakClock {
-        WeakClock(Arc::downgrade(&self.inner))
-    }
-
-    /// Sets the time before the clock is used.
-    pub(super) fn start_at(&self, now: Tick) {
-        self.state().show(now);
     }
 
     pub(crate) fn tick(&self) -> Tick {
@@ -321,53 +290,74 @@ impl ManualClock {
         (self.tick() + clock::ticks_in(duration)).min(LAST)
     }
 
-    /// Where an advance by `duration` ends. The caller makes it: advances of several threads add up.
-    pub(super) fn end_of_advance(&self, duration: Duration) -> Tick {
-        let mut state = self.state();
-        state.target = (state.target.max(state.now) + clock::ticks_in(duration)).min(LAST);
-        state.target
-    }
-
-    pub(super) fn advance_to(&self, target: Tick, by: By) {
-        while self.move_to_next(target, by).is_some() {}
-        self.move_to(target, by);
-    }
-
     /// Moves to the next deadline up to `target`, and fires the timers due there. Returns how many; `None` if there is
-    /// no such deadline, or if it may not move.
-    pub(super) fn move_to_next(&self, target: Tick, by: By) -> Option<usize> {
-        loop {
-            // Check the cheap bound first. The exact search then visits entries only once, as time passes them.
-            self.next(TimerLease::earliest, target)?;
-            let fired = self.move_to(self.next(TimerLease::first_deadline, target)?, by)?;
-            // If a timer was cancelled, go on.
-            if fired > 0 {
-                return Some(fired);
+    /// no such deadline, or if the clock may not move: `may` decides that, and what it returns lives until the clock has
+    /// moved.
+    pub(super) fn step<P>(&self, target: Tick, may: impl Fn(&State) -> Option<P>) -> Option<usize> {
+        self.as_mover(|| {
+            loop {
+                // Check the cheap bound first. The exact search then visits entries only once, as time passes them.
+                self.next(TimerLease::earliest, target)?;
+                let fired = self.move_to(self.next(TimerLease::first_deadline, target)?, &may)?;
+                // If a timer was cancelled, go on.
+                if fired > 0 {
+                    return Some(fired);
+                }
+            }
+        })
+    }
+
+    /// Moves from deadline to deadline, to `target`.
+    pub(super) fn move_by_steps<P>(&self, target: Tick, may: impl Fn(&State) -> Option<P>) {
+        self.as_mover(|| {
+            while self.step(target, &may).is_some() {}
+            self.move_to(target, &may);
+        });
+    }
+
+    /// Waits until no other thread moves the clock, and lets this one move it: then also to where its wakers want it. If
+    /// this is such a waker, its thread moves the clock already.
+    fn as_mover<T>(&self, moves: impl FnOnce() -> T) -> T {
+        struct Mover<'clock>(&'clock ManualClock);
+        impl Drop for Mover<'_> {
+            fn drop(&mut self) {
+                self.0.state().mover = None;
+                self.0.inner.is_free.notify_all();
             }
         }
-    }
-
-    /// Hands over all timers to a clock that shows the same time, and stops auto-advance.
-    pub(crate) fn release(&self) -> (Tick, Vec<TimerHold>) {
-        let mut state = self.state();
-        state.auto_advances = None;
-        (state.now, std::mem::take(&mut state.timers))
+        let (here, mut state) = (thread::current().id(), self.state());
+        if state.mover == Some(here) {
+            drop(state);
+            return moves();
+        }
+        while state.mover.is_some() {
+            state = unpoisoned(self.inner.is_free.wait(state));
+        }
+        state.mover = Some(here);
+        drop(state);
+        let _mover = Mover(self);
+        let moved = moves();
+        loop {
+            let (now, target) = {
+                let state = self.state();
+                (state.now, state.target)
+            };
+            if target <= now {
+                return moved;
+            }
+            self.move_by_steps(target, allowed);
+        }
     }
 
     /// Moves the clock to a tick and fires the timers due there. Returns how many fired; `None` if it may not move.
-    fn move_to(&self, tick: Tick, by: By) -> Option<usize> {
-        // Under one lock: a timer that is released concurrently fires by the time set here, or not at all.
+    fn move_to<P>(&self, tick: Tick, may: impl Fn(&State) -> Option<P>) -> Option<usize> {
+        // Under one lock: a timer that is taken over concurrently fires by the time set here.
         let mut state = self.state();
-        match by {
-            By::Test => state.show(tick),
-            By::IdleAfter(moves, _) if moves != state.moves => return None,
-            By::Itself(ended) | By::IdleAfter(_, ended) if self.claims().unless_held(ended, || state.show(tick)) => {}
-            By::Itself(_) | By::IdleAfter(..) => return None,
-        }
-        state.moves.firing += 1;
+        let permit = may(&state)?;
+        state.show(tick);
+        drop(permit);
         let timers = State::timers(state);
         let fired = timers.iter().map(|held| held.lease().fire_at(tick)).sum();
-        self.state().moves.end(fired);
         for held in &timers {
             held.lease().close_if_unneeded();
         }
@@ -383,6 +373,11 @@ impl ManualClock {
     fn next(&self, of: fn(TimerLease) -> Tick, limit: Tick) -> Option<Tick> {
         State::timers(self.state()).iter().map(|held| of(held.lease())).min().filter(|&next| next <= limit)
     }
+}
+
+/// A test may always move its clock.
+pub(super) fn allowed(_: &State) -> Option<()> {
+    Some(())
 }
 
 impl TestClock for ManualClock {
@@ -426,14 +421,6 @@ impl timer::Builder {
     }
 }
 
-pub(crate) struct WeakClock(Weak<Inner>);
-
-impl WeakClock {
-    pub(crate) fn upgrade(&self) -> Option<ManualClock> {
-        self.0.upgrade().map(|inner| ManualClock { inner })
-    }
-}
-
 impl Default for ManualClock {
     fn default() -> Self {
         ManualClock::new()
@@ -451,15 +438,8 @@ impl fmt::Debug for ManualClock {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        let state = unpoisoned(self.state.get_mut());
-        for timer in state.timers.iter().map(TimerHold::lease) {
-            if self.claims.runtime.is_some() {
-                // Its runtime has ended. Timers whose drivers go on elsewhere run from here.
-                timer.turns().run(Offset::from(state.now));
-                timer.turns().turn_again();
-            } else {
-                timer.close();
-            }
+        for timer in unpoisoned(self.state.get_mut()).timers.iter().map(TimerHold::lease) {
+            timer.close();
         }
     }
 }

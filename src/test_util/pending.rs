@@ -15,7 +15,7 @@ use crate::core::lease::TimerLease;
 use crate::core::registry;
 use crate::core::shard::Key;
 use crate::future::sleep::{TimerKind, WaitHooks};
-use crate::test_util::idle::Watch;
+use crate::test_util::keeper::Keeper;
 use crate::test_util::{held, lock};
 use crate::util::sync::unpoisoned;
 use crate::wheel::Tick;
@@ -128,8 +128,8 @@ impl fmt::Display for Pending {
 /// Lists the timers that wait on the current runtime, sorted by deadline.
 ///
 /// A timer is listed from its first poll until it fires or is dropped. A queue or a map is listed once, for its first
-/// entry. The list contains the timers of the runtime's own timer; on a multi-thread runtime whose clock is paused,
-/// also those of every [`Timer`](crate::Timer) that follows that clock. It does not contain tokio's own timers.
+/// entry. The list contains the timers of the runtime's own timer; in a bubble with workers or a grace,
+/// also those of every [`Timer`](crate::Timer) that follows its clock. It does not contain tokio's own timers.
 ///
 /// Places are recorded once any clock of the process was paused or is moved by hand, or else from the first call of
 /// this or of [`assert_no_timers_left`]. Recording takes a lock each time a timer is registered, fires or is cancelled.
@@ -158,7 +158,7 @@ impl fmt::Display for Pending {
 pub fn pending() -> Vec<Pending> {
     source::one_is_held();
     let runtime = Handle::current();
-    if let Some(clock) = Watch::clock_here() {
+    if let Some(clock) = Keeper::clock_here() {
         return clock.waiting();
     }
     let Some(held) = held::existing(runtime.id()) else { return Vec::new() };
@@ -168,8 +168,8 @@ pub fn pending() -> Vec<Pending> {
 /// Returns a guard that checks, when it is dropped, that no timer of the current runtime waits. Use it to find a
 /// timeout that is never cancelled. See [`NoTimersLeft`].
 ///
-/// Like [`pending`](pending()), it sees the runtime's own timer, and the timers that you built only on a multi-thread
-/// runtime whose clock is paused. For others, check `timer.metrics().pending()` or `ManualClock::pending`.
+/// Like [`pending`](pending()), it sees the runtime's own timer, and the timers that you built only in a bubble with
+/// workers or a grace. For others, check `timer.metrics().pending()` or `ManualClock::pending`.
 ///
 /// # Panics
 ///

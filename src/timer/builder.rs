@@ -9,10 +9,10 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 use super::Timer;
-use crate::clock::{self, Hooks};
+use crate::clock;
 use crate::core::alarm::Alarm;
 use crate::core::driver::Driver;
-use crate::core::lease::{TimerHooks, TimerLease};
+use crate::core::lease::TimerLease;
 use crate::core::registry;
 use crate::core::settings::{MOST_SHARDS, Settings};
 use crate::util::error::BuildError;
@@ -331,7 +331,6 @@ impl Builder {
         let runtime = Handle::try_current().map_err(|_| BuildError::no_runtime())?;
         let alarm = self.alarm;
         let (timer, mut driver) = self.make()?;
-        Hooks::spawns_driver(runtime.id(), timer);
         driver.make_alarm().map_err(|error| alarm_error(alarm, error))?;
         Ok((runtime, timer, driver))
     }

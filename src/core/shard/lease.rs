@@ -66,7 +66,7 @@ impl ShardLease {
 
     #[inline]
     pub(crate) fn now(self) -> Tick {
-        if self.shard.turns.clock.is_the_runtimes() { clock::now() } else { self.time_shown() }
+        if self.shard.turns.clock.is_shown() { self.time_shown() } else { clock::now() }
     }
 
     /// The time of a clock other than the runtime's.

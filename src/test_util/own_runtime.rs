@@ -18,7 +18,7 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Handle, RuntimeFlavor};
 use tokio::task;
 
-use super::MAX_READING;
+use crate::test_util::idle::MAX_READING;
 use crate::test_util::lock;
 use crate::util::sync::Counter;
 
@@ -58,12 +58,8 @@ impl OwnThreads {
         OwnThreads { live, spawned }
     }
 
-    pub(crate) fn spawned(&self, meant: impl Fn(task::Id) -> bool) -> Vec<&'static Location<'static>> {
-        lock(&self.spawned).iter().filter(|(task, _)| meant(**task)).map(|(_, place)| *place).collect()
-    }
-
     /// Whether no blocking work runs or is queued, except this crate's `own`.
-    pub(super) fn have_no_work(&self, runtime: &Handle, own: usize) -> bool {
+    fn have_no_work(&self, runtime: &Handle, own: usize) -> bool {
         let live = self.live.clone();
         let workers = match runtime.runtime_flavor() {
             RuntimeFlavor::CurrentThread => 0,
@@ -101,8 +97,14 @@ impl OwnRuntime {
         (waits == ENDED || self.begins.load(SeqCst) == waits).then_some(waits)
     }
 
-    pub(crate) fn threads(&self) -> &OwnThreads {
-        &self.threads
+    /// Where those of its tasks were spawned that are `meant`, if tokio says.
+    pub(super) fn spawned(&self, meant: impl Fn(task::Id) -> bool) -> Vec<&'static Location<'static>> {
+        lock(&self.threads.spawned).iter().filter(|(task, _)| meant(**task)).map(|(_, place)| *place).collect()
+    }
+
+    /// Whether no blocking work runs or is queued, except this crate's `own`.
+    pub(super) fn has_no_work(&self, runtime: &Handle, own: usize) -> bool {
+        self.threads.have_no_work(runtime, own)
     }
 }
 
