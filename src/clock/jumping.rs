@@ -7,14 +7,19 @@
 // 1. While the monotonic clock is the system's, a reading is the system's too.
 // 2. While a test controls the monotonic clock, a reading moves only with that clock and by what the test does to it.
 
+use std::collections::HashMap;
 use std::fmt::{self, Debug};
 use std::ops::{Add, Sub};
-use std::sync::LazyLock;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{LazyLock, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tokio::runtime;
 
 use super::Hooks;
 use super::instant::{is_the_systems, saturate};
 use super::source::system_now;
+use crate::util::sync::lock;
 use crate::wheel::Tick;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,7 +54,8 @@ impl Jumping {
         let (tick, system) = (now(), self.system());
         // Another thread may move a held clock past the system's between two readings. It was behind before.
         let runs = before <= tick && is_the_systems(now, system_now);
-        let reading = if runs { system } else { HELD.of(self) + i128::from(tick.0) };
+        let held = Offsets::held(runs);
+        let reading = held.map_or(system, |offsets| offsets.of(self) + i128::from(tick.0));
         (tick, Reading(reading.saturating_add(Hooks::ahead(self))))
     }
 
@@ -317,8 +323,12 @@ impl Debug for Instant {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Offsets([i128; 2]);
 
-/// The offsets used while a test controls the monotonic clock, fixed at the first such reading.
-static HELD: LazyLock<Offsets> = LazyLock::new(Offsets::now);
+/// The offsets of runtimes on which a test controls the monotonic clock, fixed at the first such reading there, until that
+/// clock is found to run again. Code outside runtimes has `None`.
+static HELD: LazyLock<Mutex<HashMap<Option<runtime::Id>, Offsets>>> = LazyLock::new(Mutex::default);
+
+/// Whether there ever were any.
+static ANY_IS_HELD: AtomicBool = AtomicBool::new(false);
 
 impl Offsets {
     /// The smallest difference that counts as a jump. Smaller ones may come from the time between two readings.
@@ -330,6 +340,21 @@ impl Offsets {
             let tick = system_now();
             clock.system() - i128::from(tick.0)
         }))
+    }
+
+    /// The offsets of the current runtime while its clock is held.
+    fn held(runs: bool) -> Option<Offsets> {
+        if runs && !ANY_IS_HELD.load(Relaxed) {
+            return None;
+        }
+        let here = runtime::Handle::try_current().ok().map(|runtime| runtime.id());
+        let mut held = lock(&HELD);
+        if runs {
+            held.remove(&here);
+            return None;
+        }
+        ANY_IS_HELD.store(true, Relaxed);
+        Some(*held.entry(here).or_insert_with(Offsets::now))
     }
 
     fn of(self, clock: Jumping) -> i128 {
@@ -381,6 +406,27 @@ mod tests {
                 assert_eq!(reading(), first);
             }
         }
+    }
+
+    /// A bug that this crate had: after a jump, a paused clock started from the offset of the process's first pause.
+    #[test]
+    fn each_pause_starts_from_the_true_time() {
+        let runtimes = [(); 2].map(|()| runtime::Builder::new_current_thread().build().unwrap());
+        let before_a_jump = Offsets([0; 2]);
+        lock(&HELD).insert(Some(runtimes[0].handle().id()), before_a_jump);
+        ANY_IS_HELD.store(true, Relaxed);
+        // A clock that stands in the future counts as paused.
+        let shown = system_now() + Ticks(1 << 40);
+        let paused = || Jumping::Wall.read(|| shown).1;
+        let starts_true = || paused().0 - i128::from(shown.0) > i128::from(u32::MAX);
+        let [earlier, later] = runtimes.each_ref().map(|runtime| {
+            let _entered = runtime.enter();
+            starts_true()
+        });
+        assert!(!earlier && later, "another runtime's pause does not matter");
+        let _entered = runtimes[0].enter();
+        Jumping::Wall.now();
+        assert!(starts_true(), "nor does one that has ended");
     }
 
     #[test]

@@ -33,13 +33,18 @@ impl Capacity {
         self.refused.load(Ordering::Acquire)
     }
 
-    /// Reserves room for an entry. If there is none, returns the number of entries.
     #[inline]
-    pub(crate) fn take(&self) -> Result<(), usize> {
+    pub(crate) fn is_limited(&self) -> bool {
+        self.most.load(Ordering::Relaxed) != NONE
+    }
+
+    /// Reserves `room` for an entry. If there is none, returns the number of entries.
+    #[inline]
+    pub(crate) fn take(&self, room: usize) -> Result<(), usize> {
         match self.most.load(Ordering::Relaxed) {
             NONE => Ok(()),
             most => {
-                let more = |taken| if taken < most { Some(taken + 1) } else { None };
+                let more = |taken| (taken + room <= most).then_some(taken + room);
                 self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).map(drop)
             }
         }
@@ -50,9 +55,16 @@ impl Capacity {
         self.refused.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// An entry that waits takes other room than before. This cannot be refused.
+    #[cold]
+    pub(crate) fn change(&self, before: usize, after: usize) {
+        self.taken.fetch_add(after, Ordering::Relaxed);
+        self.taken.fetch_sub(before, Ordering::Relaxed);
+    }
+
     #[inline]
     pub(crate) fn give(&self, entries: usize) {
-        if entries > 0 && self.most.load(Ordering::Relaxed) != NONE {
+        if entries > 0 && self.is_limited() {
             self.taken.fetch_sub(entries, Ordering::Relaxed);
         }
     }

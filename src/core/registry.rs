@@ -293,8 +293,8 @@ pub(crate) fn was_dropped(task: JoinHandle<()>) -> bool {
     matches!(polled, Poll::Ready(Err(error)) if error.is_cancelled())
 }
 
-pub(crate) fn install(runtime: &Handle, timer: Arc<Owner>, driver: Driver) {
-    list(timers_to_change(), runtime, timer, driver);
+pub(crate) fn install(runtime: &Handle, timer: Arc<Owner>, driver: Driver) -> JoinHandle<()> {
+    list(timers_to_change(), runtime, timer, driver)
 }
 
 /// Spawns the driver, and lists its timer as the runtime's while the driver lives. The previous timer ends once nothing

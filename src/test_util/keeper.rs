@@ -276,7 +276,7 @@ impl Keeper {
         let why = match self.describe() {
             _ if !holds.is_empty() => "it is held".into(),
             Some(what) => what,
-            None if waiting.first().is_some_and(Pending::ends) => "tasks keep being woken".into(),
+            None if !waiting.is_empty() => "tasks keep being woken".into(),
             None => "every task waits or blocks, and no timer is left to wake one".into(),
         };
         let mut text = format!("hairspring: the paused clock has not moved for {patience:?}: {why}.\n");

@@ -106,12 +106,8 @@ impl Pending {
         self.remaining
     }
 
-    pub(super) fn ends(&self) -> bool {
-        self.deadline < Tick::MAX
-    }
-
     pub(super) fn due(&self) -> String {
-        if self.ends() { format!("due in {:?}", self.remaining) } else { "never due".into() }
+        format!("due in {:?}", self.remaining)
     }
 }
 
@@ -248,7 +244,9 @@ pub(super) fn of(timers: impl Iterator<Item = TimerLease>, now: Tick) -> Vec<Pen
             // Lock before reading the entries: a timer that fires in between keeps its place.
             let places = places(shard.address());
             let entries: Vec<_> = shard.read(|wheel| wheel.entries().collect());
-            found.extend(entries.into_iter().map(|(key, deadline)| Pending {
+            // Some only say that there is no limit.
+            let all = entries.into_iter().filter(|(_, deadline)| *deadline < Tick::MAX);
+            found.extend(all.map(|(key, deadline)| Pending {
                 place: places.get(&key).copied().unwrap_or((UNKNOWN, TimerKind::Sleep)),
                 deadline,
                 remaining: clock::duration_of(deadline - now),

@@ -241,8 +241,8 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// Returns an error if a setting is out of range, if there is no current tokio runtime, or if the runtime lacks
-    /// what the alarm needs or the system cannot provide it, for example because too many files are open. See [`Alarm`]
+    /// Returns an error if a setting is out of range, if there is no current tokio runtime or that was shut down, or if the
+    /// runtime lacks what the alarm needs or the system cannot provide it, for example because too many files are open. See [`Alarm`]
     /// for when tokio panics instead. If this is the process's first timer, the system may also refuse to start a
     /// thread, which all alarms but [`Alarm::Tokio`] need.
     ///
@@ -260,8 +260,8 @@ impl Builder {
         }
         let (runtime, timer, driver) = self.build_here()?;
         let timer = Timer::built(timer);
-        registry::spawn(&runtime, registry::DRIVER, driver.in_a_task_of(&runtime));
-        Ok(timer)
+        let driver = registry::spawn(&runtime, registry::DRIVER, driver.in_a_task_of(&runtime));
+        if registry::was_dropped(driver) { Err(BuildError::runtime_ended()) } else { Ok(timer) }
     }
 
     /// Builds the timer and returns it with its driver. If nothing polls the driver, the timer fires late, on threads of
@@ -323,8 +323,8 @@ impl Builder {
     pub fn install(self) -> Result<Timer, BuildError> {
         let (runtime, timer, driver) = self.build_here()?;
         let timer = Timer::built(timer);
-        registry::install(&runtime, timer.owner.clone(), driver);
-        Ok(timer)
+        let driver = registry::install(&runtime, timer.owner.clone(), driver);
+        if registry::was_dropped(driver) { Err(BuildError::runtime_ended()) } else { Ok(timer) }
     }
 
     fn build_here(self) -> Result<(Handle, TimerLease, Driver), BuildError> {

@@ -318,6 +318,10 @@ impl BuildError {
         BuildError::new(io::ErrorKind::Other, message.to_owned())
     }
 
+    pub(crate) fn runtime_ended() -> BuildError {
+        BuildError::new(io::ErrorKind::Other, "the current tokio runtime was shut down".to_owned())
+    }
+
     /// The system or the runtime lacks something, in words.
     pub(crate) fn unsupported(message: String) -> BuildError {
         BuildError::new(io::ErrorKind::Unsupported, message)

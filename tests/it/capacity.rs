@@ -43,6 +43,28 @@ fn a_panic_names_line_limit_and_fallible_form() {
     });
 }
 
+/// A bug that this crate had: a timeout of `Duration::MAX`, which sets no limit, took the place of one that does.
+#[test]
+fn what_sets_no_limit_takes_no_room() {
+    current_thread().block_on(async {
+        let timer = Timer::builder().capacity(1).build().unwrap();
+        let never = || timer.try_timeout(Duration::MAX, pending::<()>());
+        let mut nevers = [(); 3].map(|()| polled(never()));
+        let limit = polled(timer.try_sleep(HOUR));
+        assert!(poll(&mut timer.try_sleep(HOUR)).is_ready(), "that takes the room");
+        drop(limit);
+        // One that becomes a limit takes room, and gives it back.
+        nevers[0].reset_at(timer.now() + HOUR);
+        assert!(poll(&mut timer.try_sleep(HOUR)).is_ready());
+        nevers[0].reset_at(timer.now() + Duration::MAX);
+        drop(polled(timer.try_sleep(HOUR)));
+        drop(nevers);
+        drop(polled(timer.try_sleep(HOUR)));
+        let _limit = polled(timer.try_sleep(HOUR));
+        assert!(poll(&mut timer.try_sleep(HOUR)).is_ready());
+    });
+}
+
 /// netty 14959, 6947: a timer reported that it was full, but it was not.
 #[test]
 fn threads_that_compete_for_room_leave_the_count_right() {

@@ -158,6 +158,19 @@ fn a_waker_may_drop_the_last_handle_and_sleep() {
 
 /// Any dependency can get a handle to the default timer of the runtime or of the process, so it must not be able to end
 /// that timer.
+/// A bug that this crate had: it returned a timer that had ended.
+#[test]
+fn no_timer_is_built_on_a_runtime_that_was_shut_down() {
+    for runtime in both_flavours() {
+        let handle = runtime.handle().clone();
+        drop(runtime);
+        let _entered = handle.enter();
+        for built in [Timer::builder().build(), Timer::builder().install()] {
+            assert!(built.unwrap_err().to_string().contains("shut down"));
+        }
+    }
+}
+
 #[test]
 fn a_default_timer_cannot_be_shut_down() {
     let outside = Timer::current();

@@ -206,7 +206,7 @@ impl<K, V> Shared<K, V> {
                 inserted = inserted.or_else(|refused| shard.insert::<REPLACES, _, _>(refused, live, make));
             }
             // Nothing else takes them.
-            (0..DISCARDED).for_each(|_| drop(shard.take_due(now)));
+            (0..DISCARDED).take_while(|_| shard.next() <= now).for_each(|_| drop(shard.take_due(now)));
         }
         inserted.map_err(|Insert { key, value, .. }| {
             self.capacity.refuse();
@@ -379,7 +379,7 @@ impl<'a, K, V> MapShard<'a, K, V> {
                 (answer, Some((new.key, new.value)), registered)
             }
             found => {
-                if self.map.capacity.take().is_err() {
+                if self.map.capacity.take(1).is_err() {
                     // The caller drops it outside the lock.
                     return Err(new);
                 }

@@ -3,7 +3,7 @@
 
 use std::task::Waker;
 
-use super::{DEFAULT, InsertError, Key, OPEN, Shard};
+use super::{DEFAULT, InsertError, Key, OPEN, Shard, takes_room};
 use crate::clock;
 use crate::core::epoch::Epoch;
 use crate::core::turns::Turns;
@@ -135,7 +135,7 @@ impl ShardLease {
         } else if shard.is_past(&state, deadline) {
             Err(InsertError::AlreadyDue)
         } else {
-            shard.capacity.take().map_err(|pending| {
+            shard.capacity.take(takes_room(deadline)).map_err(|pending| {
                 shard.capacity.refuse();
                 InsertError::AtCapacity(pending)
             })
@@ -176,6 +176,9 @@ impl ShardLease {
         let due = state.wheel.replace_deadline(key, deadline);
         if let Some(due) = due.filter(|due| must_come && *due < deadline) {
             state.wheel.reset(key, due);
+        }
+        if let Some(due) = due.filter(|_| shard.capacity.is_limited()) {
+            shard.capacity.change(takes_room(due), takes_room(state.wheel.deadline(key).unwrap_or(due)));
         }
         let (waits, noticed) = (due.is_some(), due.filter(|_| shard.publishes_removals()));
         if waits && (deadline < shard.next() || noticed.is_some_and(|due| deadline < due)) {

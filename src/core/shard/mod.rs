@@ -143,8 +143,9 @@ impl Shard {
 
     #[inline]
     fn take_out(&self, state: &mut ShardState, key: Key) -> Option<Waker> {
+        let before = if self.capacity.is_limited() { state.wheel.deadline(key) } else { None };
         let waker = state.wheel.remove(key)?;
-        self.capacity.give(1);
+        self.capacity.give(before.map_or(0, takes_room));
         Some(waker)
     }
 
@@ -293,8 +294,9 @@ impl Shard {
             // There is no work here any more, and no entry counts as waiting.
             self.next.publish(None);
             // Stepping to the last tick empties the wheel, which this timer no longer uses.
-            let rest = take_due(&mut state.wheel, Tick::MAX, &mut wakes.wakers, |_| ());
-            self.capacity.give(wakes.wakers.len());
+            let mut room = 0;
+            let rest = take_due(&mut state.wheel, Tick::MAX, &mut wakes.wakers, |due| room += takes_room(due));
+            self.capacity.give(room);
             drop(state);
             pending += wakes.wake_all();
             if rest.is_none() {
@@ -302,6 +304,11 @@ impl Shard {
             }
         }
     }
+}
+
+/// How much of a timer's capacity an entry takes: none if it only says that there is no limit.
+fn takes_room(deadline: Tick) -> usize {
+    usize::from(deadline < Tick::MAX)
 }
 
 /// Takes out some wakers that are due at `now`, and passes their deadlines to `record`. Returns `None` if nothing due
