@@ -57,6 +57,8 @@ struct Memory {
     capacity: &'static Capacity,
     /// How many of the shards the current timer uses.
     used: AtomicUsize,
+    /// How many threads have a shard.
+    threads: AtomicUsize,
     turn_count: AtomicU64,
     holders: Holders,
 }
@@ -105,8 +107,9 @@ impl Memory {
         let turns = keep!(Turns, Turns::new());
         let capacity = keep!(Capacity, Capacity::new());
         let shards = (0..shards).map(|_| keep!(Shard, Shard::new(turns, capacity))).collect();
-        let (used, turn_count, holders) = (AtomicUsize::new(0), AtomicU64::new(0), Holders::none());
-        keep!(Memory, Memory { turns, shards, capacity, used, turn_count, holders })
+        let (used, threads) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let (turn_count, holders) = (AtomicU64::new(0), Holders::none());
+        keep!(Memory, Memory { turns, shards, capacity, used, threads, turn_count, holders })
     }
 
     fn lease(&'static self, epoch: Epoch) -> TimerLease {
@@ -118,6 +121,7 @@ impl Memory {
         let timer = self.lease(self.holders.epoch().next());
         self.holders.begin(timer.epoch);
         self.used.store(settings.shards, SeqCst);
+        self.threads.store(0, Relaxed);
         self.turn_count.store(0, Relaxed);
         timer.all().iter().for_each(|shard| shard.open(timer.epoch, settings.resolution, wheels_begin));
         // Last: sleeps of an earlier timer check the shards afterwards.
@@ -265,12 +269,12 @@ impl TimerLease {
         &self.memory.shards[..self.memory.used.load(Relaxed)]
     }
 
-    /// The shard of a thread. `number` is its number among the runtime's workers or among all threads.
-    pub(crate) fn shard(self, number: impl FnOnce() -> usize) -> ShardLease {
+    /// A shard for a thread that has none yet. Threads do not share shards if there are enough.
+    pub(crate) fn next_shard(self) -> ShardLease {
         let shards = self.all();
         // A clock under a test's control uses one wheel: equal deadlines then fire in the order of registration.
-        let is_alone = shards.len() == 1 || source::any_is_held() && self.turns().clock.is_shown();
-        let number = if is_alone { 0 } else { number() };
+        let is_alone = self.turns().clock.is_shown();
+        let number = if is_alone { 0 } else { self.memory.threads.fetch_add(1, Relaxed) };
         ShardLease::new(shards[number % shards.len()], self.epoch)
     }
 
@@ -436,6 +440,10 @@ mod modelled {
             timer.turns().set_handler(handler.unwrap_or(timer.memory));
             timer.turns().open(false, Ticks(0));
             timer
+        }
+
+        pub(crate) fn shard(self, number: usize) -> ShardLease {
+            ShardLease::new(self.all()[number], self.epoch)
         }
     }
 }

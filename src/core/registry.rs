@@ -1,29 +1,26 @@
 //! The timers of all runtimes: finds the current runtime's timer, and a thread's shard of it.
 //!
-//! Asking tokio for the current runtime clones an `Arc` that all its threads share, which takes 18 ns or more. A thread
-//! therefore remembers the answer while it is certain:
-//! - A worker of a multi-thread runtime remembers its shard permanently. A thread is known to be a worker once it has
-//!   run a task that was spawned through the runtime's handle: no other thread runs such tasks. The driver's task is
-//!   one, and each worker spawns a probe, once.
-//! - Until then it remembers the answer for the current task, which never changes its runtime. A task of a `LocalSet`
-//!   may, so other threads ask each time.
+//! Asking tokio for the current runtime clones an `Arc` that all its threads share, which takes 18 ns or more. In a
+//! multi-thread runtime, a thread therefore remembers the answer for the current task, which does not change its runtime.
+//! In others it asks each time: there, a task may be one of a `LocalSet`, which another runtime may drive later.
 //!
 //! Outside a runtime, the process's own timer serves. A runtime has ended if it drops a driver that was spawned just
 //! now; nothing else proves it.
 //!
 //! A runtime that is entered or blocked on inside a task goes unnoticed: a sleep may be registered with the timer of
 //! either runtime. It fires, about a second late, because helper threads turn for a runtime that nobody drives, unless
-//! its alarm is `Tokio`. Only the clocks may differ; once any clock is held, remembered answers are not used.
+//! its alarm is `Tokio`. The same holds for a `LocalSet` that goes from a multi-thread runtime to another. Only the clocks
+//! may differ; once any clock is held, remembered answers are not used.
 //
 // Invariants
 // 1. A runtime has one timer at a time, which is found by the runtime's id until its driver is dropped.
 // 2. A timer that was closed or replaced is never remembered.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, RwLock, RwLockWriteGuard};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
@@ -54,10 +51,12 @@ impl TaskHooks for Hooks {}
 
 thread_local! {
     static REMEMBERED: Cell<Option<Remembered>> = const { Cell::new(None) };
-    static THREAD: usize = NEXT_THREAD.fetch_add(1, Ordering::Relaxed);
+    /// This thread's shards of the timers that it used last.
+    static SHARDS: RefCell<Vec<ShardLease>> = const { RefCell::new(Vec::new()) };
 }
 
-static NEXT_THREAD: AtomicUsize = AtomicUsize::new(0);
+/// Of how many timers a thread keeps its shard.
+const KEPT: usize = 8;
 
 /// The timers of all runtimes. A forked process starts with none: its parent's belong to the parent's threads.
 static TIMERS: PerProcess<RwLock<Timers>> = PerProcess::new();
@@ -70,18 +69,10 @@ static GLOBAL: PerProcess<Arc<Owner>> = PerProcess::new();
 struct Remembered {
     lease: ShardLease,
     runtime: runtime::Id,
-    right_for: RightFor,
+    /// Where that runtime is certainly the current one.
+    task: Option<task::Id>,
     /// The process in which this is valid. A forked process may inherit the thread and the task.
     process: u32,
-}
-
-/// Where that runtime is certainly the current one.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum RightFor {
-    /// Anywhere on this thread, which is one of its workers.
-    Thread,
-    Task(task::Id),
-    Unknown,
 }
 
 /// The current runtime's timer. Fails outside a runtime, and in one that has ended.
@@ -121,8 +112,7 @@ pub(crate) fn global_shard() -> ShardLease {
 #[inline]
 pub(crate) fn shard_of_runtime() -> Result<ShardLease, Error> {
     match remembered() {
-        Some(Remembered { lease, right_for: RightFor::Thread, .. }) => Ok(lease),
-        Some(Remembered { lease, right_for: RightFor::Task(id), .. }) if task::try_id() == Some(id) => Ok(lease),
+        Some(Remembered { lease, task: Some(id), .. }) if task::try_id() == Some(id) => Ok(lease),
         _ => ask(),
     }
 }
@@ -133,22 +123,13 @@ fn ask() -> Result<ShardLease, Error> {
     let id = runtime.id();
     let has_workers = runtime.runtime_flavor() == RuntimeFlavor::MultiThread;
     let known = remembered().filter(|known| known.runtime == id);
-    if let (false, Some(known)) = (has_workers, known) {
-        return Ok(known.lease);
-    }
-    // Elsewhere the task may be one of a `LocalSet`, which another runtime may drive later.
-    let is_worker = has_workers && runtime::worker_index().is_some();
-    let task = task::try_id().filter(|_| is_worker).map_or(RightFor::Unknown, RightFor::Task);
-    let lease = if let Some(known) = known {
-        known.lease
-    } else {
-        let timer = owner_of(&runtime)?.timer();
-        if is_worker && last_remembered().is_none_or(|last| last.runtime != id) {
-            probe(&runtime, timer);
-        }
-        shard_here(timer)
+    let lease = match known {
+        Some(known) if !has_workers => return Ok(known.lease),
+        Some(known) => known.lease,
+        None => shard_here(owner_of(&runtime)?.timer()),
     };
-    remember(lease, id, task);
+    let known = Remembered { lease, runtime: id, task: task::try_id().filter(|_| has_workers), process: generation() };
+    let _ = REMEMBERED.try_with(|remembered| remembered.set(Some(known)));
     Ok(lease)
 }
 
@@ -159,9 +140,19 @@ pub(crate) fn shard_of(timer: TimerLease) -> ShardLease {
     }
 }
 
-/// This thread's shard of a timer. Workers of a runtime do not share shards if there are enough.
+/// This thread's shard of a timer: the timer's threads get them in turn.
 fn shard_here(timer: TimerLease) -> ShardLease {
-    timer.shard(|| runtime::worker_index().unwrap_or_else(thread_number))
+    let find = |shards: &RefCell<Vec<ShardLease>>| {
+        let mut shards = shards.borrow_mut();
+        let known = shards.iter().copied().find(|&shard| timer.owns(shard));
+        known.unwrap_or_else(|| {
+            let next = timer.next_shard();
+            shards.truncate(KEPT - 1);
+            shards.insert(0, next);
+            next
+        })
+    };
+    SHARDS.try_with(find).unwrap_or_else(|_| timer.next_shard())
 }
 
 /// Whether this thread is a worker that runs a task, rather than one that blocks in it. Only a worker wakes a task that
@@ -176,9 +167,6 @@ pub(crate) fn runs_tasks() -> bool {
     if is_passing() {
         return true;
     }
-    if runtime::worker_index().is_none() {
-        return false;
-    }
     let woken = Arc::new(Woken(AtomicBool::new(false)));
     let waker = Waker::from(woken.clone());
     let _ = pin!(task::yield_now()).poll(&mut Context::from_waker(&waker));
@@ -187,43 +175,9 @@ pub(crate) fn runs_tasks() -> bool {
 
 #[inline]
 fn remembered() -> Option<Remembered> {
-    let known = last_remembered()?;
+    let known = REMEMBERED.try_with(Cell::get).unwrap_or(None)?;
     // If any clock is held, runtimes with different clocks may be nested on this thread.
     (known.lease.is_default() && known.process == generation() && !source::any_is_held()).then_some(known)
-}
-
-/// Like `remembered`, but possibly out of date.
-#[inline]
-fn last_remembered() -> Option<Remembered> {
-    REMEMBERED.try_with(Cell::get).unwrap_or(None)
-}
-
-fn remember(lease: ShardLease, runtime: runtime::Id, right_for: RightFor) {
-    let known = Remembered { lease, runtime, right_for, process: generation() };
-    let _ = REMEMBERED.try_with(|remembered| remembered.set(Some(known)));
-}
-
-fn thread_number() -> usize {
-    THREAD.try_with(|number| *number).unwrap_or(0)
-}
-
-/// Makes this worker remember its shard permanently. For tasks that were spawned on the timer's runtime.
-fn mark(runtime: runtime::Id, timer: TimerLease) {
-    let lease = shard_here(timer);
-    if lease.is_default() && remembered().is_none_or(|known| known.right_for != RightFor::Thread) {
-        remember(lease, runtime, RightFor::Thread);
-    }
-}
-
-/// Spawns a task, once per worker, that marks the worker it runs on, usually this one.
-fn probe(runtime: &Handle, timer: TimerLease) {
-    if !source::any_is_held() {
-        let id = runtime.id();
-        spawn(runtime, "hairspring probe", async move {
-            timer.turns().io.note_worker();
-            mark(id, timer);
-        });
-    }
 }
 
 /// The timer of a runtime that already has one. Threads that ask do not wait for each other.
@@ -317,17 +271,9 @@ fn list(
     drop(timers);
     drop(replaced);
     let driver = driver.in_a_task_of(runtime);
-    let has_workers = runtime.runtime_flavor() == RuntimeFlavor::MultiThread;
     spawn(runtime, DRIVER, async move {
         let _unlist = unlist;
-        let mut driver = pin!(driver);
-        poll_fn(|cx| {
-            if has_workers {
-                mark(id, timer);
-            }
-            driver.as_mut().poll(cx)
-        })
-        .await;
+        driver.await;
     })
 }
 
@@ -354,7 +300,7 @@ mod tests {
 
     const WORKERS: usize = 3;
 
-    /// Makes each worker find its shard in turn, and starts other threads in between, which are numbered in that order.
+    /// Makes each worker find its shard in turn.
     fn shards_of_workers(find: impl Fn() -> ShardLease + Copy + Send + 'static) {
         let runtime = runtime::Builder::new_multi_thread().worker_threads(WORKERS).build().unwrap();
         let workers: Vec<_> = (0..WORKERS).map(|_| worker(&runtime, find)).collect();
@@ -362,9 +308,6 @@ mod tests {
             .iter()
             .map(|(go, shard)| {
                 go.send(()).unwrap();
-                for _ in 1..WORKERS {
-                    thread::spawn(thread_number).join().unwrap();
-                }
                 shard.recv().unwrap()
             })
             .collect();
@@ -399,7 +342,6 @@ mod tests {
         shards_of_workers(shard);
     }
 
-    /// By the numbers of their threads they would share one, because other threads are numbered in between.
     #[test]
     fn nor_do_they_on_a_timer_to_which_they_have_a_handle() {
         let (timer, _driver) = Timer::builder().shards(WORKERS).build_with_driver().unwrap();
@@ -407,41 +349,14 @@ mod tests {
         shards_of_workers(move || shard_of(lease));
     }
 
+    /// A bug that this crate had: after the fourth timer, workers asked tokio for their shard on every use.
     #[test]
-    fn a_thread_that_is_no_worker_spawns_no_probes() {
-        let runtime = runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
-        let (_go, _shard) = worker(&runtime, shard);
-        runtime.block_on(async { (0..1_000).for_each(|_| _ = shard()) });
-        assert_eq!(runtime.metrics().num_alive_tasks(), 2, "the one that blocks the worker, and the driver's");
-    }
-
-    fn on_the_worker<T: Send + 'static>(runtime: &runtime::Runtime, code: fn() -> T) -> T {
-        runtime.block_on(runtime.spawn(async move { code() })).unwrap()
-    }
-
-    /// Whether the thread remembers its shard permanently. No thread does once another test has held a clock.
-    fn remembers_for_good() -> bool {
-        source::any_is_held() || remembered().is_some_and(|known| known.right_for == RightFor::Thread)
-    }
-
-    /// A bug that this crate had: installing a timer made the workers of all runtimes forget their shards; after the
-    /// fourth they asked tokio on every use.
-    #[test]
-    fn a_worker_forgets_its_shard_only_when_its_own_runtime_gets_another_timer() {
-        let one_worker = || runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
-        let (runtime, other) = (one_worker(), one_worker());
-        let marked =
-            || (0..1_000).any(|_| on_the_worker(&runtime, || shard_of_runtime().is_ok() && remembers_for_good()));
-        assert!(marked());
-        for _ in 0..10 {
-            on_the_worker(&other, || drop(Timer::builder().install().unwrap()));
-            assert!(on_the_worker(&runtime, remembers_for_good));
-        }
-        for _ in 0..10 {
-            let installed = on_the_worker(&runtime, || Timer::builder().install().unwrap());
-            assert!(marked());
-            let knows = runtime.block_on(runtime.spawn(async { shard_of_runtime() })).unwrap().unwrap();
-            assert!(installed.lease.all().iter().any(|shard| shard.address() == knows.address()));
-        }
+    fn a_thread_keeps_its_shard_of_each_timer_that_it_uses() {
+        let timers: Vec<_> = (0..KEPT).map(|_| Timer::builder().shards(7).build_with_driver().unwrap()).collect();
+        let shards = || timers.iter().map(|(timer, _)| shard_of(timer.lease).address()).collect::<Vec<_>>();
+        let before = shards();
+        assert_eq!(before, shards());
+        let elsewhere = thread::scope(|scope| scope.spawn(shards).join().unwrap());
+        assert!(before.iter().zip(&elsewhere).all(|(one, other)| one != other));
     }
 }

@@ -1,24 +1,24 @@
 //! [`IoProbe`]: detects whether a runtime has an I/O driver. A call that needs one would panic if it is missing.
 //!
 //! tokio does not say. But one idle worker of a runtime waits in the runtime's driver: in `epoll_wait` if that driver
-//! does I/O, and otherwise on a futex like all other idle workers. Linux reports where a thread waits. The worker of a
-//! current-thread runtime is the thread that last polled the timer's driver.
+//! does I/O, and otherwise on a futex like all other idle workers. Linux reports where a thread waits, in
+//! `/proc/self/task/N/syscall`. A runtime's workers are the threads that have polled the timer's driver.
 //!
-//! Two cases give a wrong answer if that runtime has no I/O driver: the worker's thread is in `block_in_place` and runs
+//! Two cases give a wrong answer if that runtime has no I/O driver: a former worker's thread is in `block_in_place` and runs
 //! a runtime there that has one; or it now runs such a runtime while another thread drives this one. The call that
 //! follows then panics; the panic is caught, but the process's panic hook is called. Programs that abort on panics
 //! therefore do not search.
 //
 // Invariants
-// 1. The answer is yes only if a thread that last ran as a worker of that runtime is in `epoll_wait` while that worker
-//    is parked.
+// 1. The answer is yes only if a thread that was a worker of that runtime is in `epoll_wait` while all workers are parked.
 // 2. The answer is never "no": after `CHECKS` checks the search ends. Each reads one file at most.
 // 3. Checks run on the alarm thread, so there is one at a time in the process, and no thread is started for them.
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard};
 
-use tokio::runtime::{self, Handle, RuntimeMetrics, worker_index};
+use tokio::runtime::{self, Handle, RuntimeMetrics};
 
 use crate::util::{sync, waits};
 
@@ -36,9 +36,8 @@ pub(crate) struct IoProbe {
 struct Search {
     runtime: runtime::Id,
     metrics: RuntimeMetrics,
-    threads: Vec<Option<u32>>,
-    /// The first worker that the next check considers.
-    next: usize,
+    /// The numbers of its workers' threads. The next check considers the last.
+    threads: VecDeque<u32>,
     checks: u32,
     /// How many turns to skip before the next check.
     turns_left: u32,
@@ -51,8 +50,7 @@ impl IoProbe {
 
     pub(crate) fn begin(&self, runtime: &Handle) {
         let metrics = runtime.metrics();
-        let threads = vec![None; metrics.num_workers()];
-        let search = Search { runtime: runtime.id(), metrics, threads, next: 0, checks: 0, turns_left: 0 };
+        let search = Search { runtime: runtime.id(), metrics, threads: VecDeque::new(), checks: 0, turns_left: 0 };
         self.set(self.lock(), CAN_BE_SEEN.then_some(search), false);
     }
 
@@ -72,8 +70,10 @@ impl IoProbe {
             if Handle::try_current().is_ok_and(|here| here.id() != search.runtime) {
                 return;
             }
-            if let Some(thread) = worker_index().and_then(|index| search.threads.get_mut(index)) {
-                *thread = Some(waits::current_number());
+            let thread = waits::current_number();
+            if !search.threads.contains(&thread) {
+                search.threads.push_front(thread);
+                search.threads.truncate(search.metrics.num_workers());
             }
         });
     }
@@ -125,15 +125,15 @@ impl Search {
         true
     }
 
-    /// Whether the next known worker that is parked waits in an I/O driver.
+    /// Whether the next known worker waits in an I/O driver. Not unless all are parked.
     fn one_waits_for_files(&mut self) -> bool {
-        let workers = self.threads.len();
-        let parks = |worker| waits::while_parked(&self.metrics, worker);
-        let mut order = (self.next..self.next + workers).map(|number| number % workers);
-        let next = order.find_map(|worker| Some((worker, self.threads[worker]?, parks(worker)?)));
-        let Some((worker, thread, before)) = next else { return false };
-        let found = waits::is_for_files(thread) && parks(worker) == Some(before);
-        self.next = worker + 1;
+        let workers = 0..self.metrics.num_workers();
+        let parks =
+            || workers.clone().map(|worker| waits::while_parked(&self.metrics, worker)).collect::<Option<Vec<_>>>();
+        let Some(before) = parks() else { return false };
+        let Some(thread) = self.threads.pop_back() else { return false };
+        let found = waits::is_for_files(thread) && parks().as_ref() == Some(&before);
+        self.threads.push_front(thread);
         found
     }
 }
@@ -228,7 +228,7 @@ mod tests {
         let (other, _) = idle();
         let noted = || search.lock().as_ref().unwrap().threads.clone();
         let own = noted();
-        assert!(own[0].is_some());
+        assert_eq!(own.len(), 1);
         note_a_worker(&other, &search);
         assert_eq!(noted(), own);
         drop(runtime);

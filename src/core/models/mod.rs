@@ -187,7 +187,7 @@ pub(crate) fn wait_until(what: &str, mut seen: impl FnMut() -> bool) {
 pub(crate) fn register(timer: TimerLease, shard: usize, deadline: Tick) -> Arc<Woken> {
     let woken = Woken::new();
     let waker = Waker::from(woken.clone());
-    match timer.shard(|| shard).insert(deadline, waker.clone()) {
+    match timer.shard(shard).insert(deadline, waker.clone()) {
         Ok(_) => {}
         // A turn has reached it, so it is ready immediately.
         Err(InsertError::AlreadyDue) => waker.wake(),
@@ -228,7 +228,7 @@ impl World {
 
     fn with_handler(handler: Option<&'static dyn AlarmHandler>) -> World {
         let timer = TimerLease::of_a_model(handler);
-        World { timer, lease: timer.shard(|| 0) }
+        World { timer, lease: timer.shard(0) }
     }
 
     pub(crate) fn sleeping(self, deadline: Tick) -> (Sleep, Arc<Woken>) {
