@@ -1,13 +1,12 @@
-//! [`Helpers`]: threads for work that may block or is user code, which the alarm thread must not run.
+//! The helper thread, for work that may be user code, which the alarm thread must not run.
 //!
-//! They run turns for timers whose driver is late or missing, wake drivers on other executors, and wake tasks after a
-//! jump of a clock.
+//! It runs turns for timers whose driver is late or missing, wakes drivers on other executors, and wakes tasks after a
+//! jump of a clock. Work that blocks delays all later work.
 //
 // Invariants
-// 1. Work begins as soon as it is sent, on an idle thread or a new one: work that blocks delays no other work, unless
-//    `MAX_THREADS` threads block.
+// 1. Work that was sent is done in order, by one thread.
 // 2. If no thread can be started, the sender does the work.
-// 3. An idle thread ends after a while. A program that needs no helper thread has none.
+// 3. An idle thread ends after a while. A program that needs no helper has none.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -15,15 +14,12 @@ use std::time::Duration;
 use crate::util::panics::catch_panic;
 use crate::util::sync::{Condvar, MODELLED, Mutex, MutexGuard, per_process, unpoisoned};
 
-/// How long a thread stays idle before it ends.
+/// How long the thread stays idle before it ends.
 const MAX_IDLE: Duration = Duration::from_secs(10);
-
-/// Each thread that blocks is in a waker that blocks, or waits for a CPU.
-const MAX_THREADS: usize = 256;
 
 type Work = Box<dyn FnOnce() + Send>;
 
-pub(crate) struct Helpers {
+pub(crate) struct Helper {
     queue: Mutex<Queue>,
     sent: Condvar,
     max_idle: Duration,
@@ -32,23 +28,22 @@ pub(crate) struct Helpers {
 #[derive(Default)]
 struct Queue {
     work: VecDeque<Work>,
-    /// How many threads wait. A thread that was notified but has not run yet is counted, and its work is still queued.
-    idle: usize,
-    threads: usize,
+    /// Whether a thread does the work, or is about to be started.
+    is_served: bool,
 }
 
 per_process! {
-    fn helpers() -> &'static Helpers = |_| Helpers::new();
+    fn helper() -> &'static Helper = |_| Helper::new();
 }
 
-/// Lets a helper thread do `work`.
+/// Lets the helper thread do `work`.
 pub(crate) fn send(work: impl FnOnce() + Send + 'static) {
-    helpers().send(Box::new(work));
+    helper().send(Box::new(work));
 }
 
-impl Helpers {
+impl Helper {
     pub(crate) fn new() -> Self {
-        Helpers { queue: Mutex::new(Queue::default()), sent: Condvar::new(), max_idle: MAX_IDLE }
+        Helper { queue: Mutex::new(Queue::default()), sent: Condvar::new(), max_idle: MAX_IDLE }
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue> {
@@ -57,28 +52,19 @@ impl Helpers {
     }
 
     pub(crate) fn send(&'static self, work: Work) {
-        if !self.enqueue(work) {
+        let mut queue = self.lock();
+        queue.work.push_back(work);
+        if std::mem::replace(&mut queue.is_served, true) {
+            self.sent.notify_one();
             return;
         }
+        drop(queue);
         let thread = std::thread::Builder::new().name("hairspring-helper".into());
         // In a model, and if no thread can be started, the caller does the work.
         if MODELLED || thread.spawn(|| self.serve(|| false)).is_err() {
-            self.lock().threads -= 1;
+            self.lock().is_served = false;
             self.work_off();
         }
-    }
-
-    /// Queues `work`. Returns whether it needs another thread, which then counts as started.
-    fn enqueue(&self, work: Work) -> bool {
-        let mut queue = self.lock();
-        queue.work.push_back(work);
-        let needs_another = queue.idle < queue.work.len() && queue.threads < MAX_THREADS;
-        queue.threads += usize::from(needs_another);
-        drop(queue);
-        if !needs_another {
-            self.sent.notify_one();
-        }
-        needs_another
     }
 
     fn work_off(&self) {
@@ -89,7 +75,7 @@ impl Helpers {
         }
     }
 
-    /// The main loop of a thread: runs until no work has arrived for a while, or in a model, until `is_done`.
+    /// The thread's main loop: runs until no work has arrived for a while, or in a model, until `is_done`.
     pub(crate) fn serve(&self, is_done: impl Fn() -> bool) {
         loop {
             self.work_off();
@@ -101,12 +87,10 @@ impl Helpers {
     }
 
     /// Waits for work. Returns `false` if none arrives for a while.
-    fn wait(&self, mut queue: MutexGuard<'_, Queue>) -> bool {
-        queue.idle += 1;
+    fn wait(&self, queue: MutexGuard<'_, Queue>) -> bool {
         let (mut queue, waited) = unpoisoned(self.sent.wait_timeout(queue, self.max_idle));
-        queue.idle -= 1;
         let goes_on = !queue.work.is_empty() || !waited.timed_out();
-        queue.threads -= usize::from(!goes_on);
+        queue.is_served = goes_on;
         goes_on
     }
 }
@@ -115,8 +99,8 @@ impl Helpers {
 mod modelled {
     use super::*;
 
-    impl Helpers {
-        /// Wakes all threads to check whether they are done.
+    impl Helper {
+        /// Wakes the thread to check whether it is done.
         pub(crate) fn recheck(&self) {
             drop(self.lock());
             self.sent.notify_all();
@@ -130,63 +114,23 @@ mod tests {
     use std::sync::mpsc;
 
     #[test]
-    fn work_that_blocks_holds_up_no_other() {
-        const BLOCKED: usize = 5;
-        let helpers: &'static Helpers = Box::leak(Box::new(Helpers::new()));
-        let (done, all) = mpsc::channel();
-        let gates: Vec<_> = (0..BLOCKED)
-            .map(|number| {
-                let (open, closed) = mpsc::channel::<()>();
-                let done = done.clone();
-                helpers.send(Box::new(move || {
-                    let _ = closed.recv();
-                    done.send(number).unwrap();
-                }));
-                open
-            })
-            .collect();
-        helpers.send(Box::new(|| panic!("on purpose")));
-        helpers.send(Box::new(move || done.send(BLOCKED).unwrap()));
-        assert_eq!(all.recv().unwrap(), BLOCKED, "the others still wait at their gates");
-        drop(gates);
-        assert_eq!(all.iter().count(), BLOCKED);
-    }
-
-    /// A bug that this crate had: nothing bounded the number of threads.
-    #[test]
-    fn the_number_of_threads_is_bounded_and_no_work_is_lost() {
-        let helpers = Helpers::new();
-        helpers.lock().threads = MAX_THREADS - 1;
-        let (done, all) = mpsc::channel();
-        let takes_a_thread = [(); 3].map(|()| {
-            let done = done.clone();
-            helpers.enqueue(Box::new(move || done.send(()).unwrap()))
-        });
-        assert_eq!((takes_a_thread, helpers.lock().threads), ([true, false, false], MAX_THREADS));
-        helpers.work_off();
-        assert_eq!(all.try_iter().count(), 3);
-    }
-
-    #[test]
-    fn a_thread_counts_until_it_ends() {
-        let helpers = Helpers { max_idle: Duration::from_millis(1), ..Helpers::new() };
-        let helpers: &'static Helpers = Box::leak(Box::new(helpers));
+    fn work_is_done_in_order_whatever_panics_and_by_the_next_thread_if_one_has_ended() {
+        let helper = Helper { max_idle: Duration::from_millis(1), ..Helper::new() };
+        let helper: &'static Helper = Box::leak(Box::new(helper));
         for _ in 0..3 {
-            helpers.send(Box::new(|| ()));
-            while helpers.lock().threads > 0 {
-                assert!(helpers.lock().threads <= 1 && helpers.lock().idle <= 1, "one was started");
+            let (done, all) = mpsc::channel();
+            for number in 0..5 {
+                let done = done.clone();
+                helper.send(Box::new(move || {
+                    done.send(number).unwrap();
+                    assert!(number != 2, "on purpose");
+                }));
+            }
+            drop(done);
+            assert_eq!(all.iter().collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
+            while helper.lock().is_served {
                 std::thread::yield_now();
             }
-            assert_eq!(helpers.lock().idle, 0);
         }
-    }
-
-    /// Both pieces of work are sent before the idle thread wakes; in this test it never does.
-    #[test]
-    fn an_idle_thread_is_counted_on_for_one_piece_of_work() {
-        let helpers = Helpers::new();
-        helpers.lock().idle = 1;
-        let takes_a_thread = [(), ()].map(|()| helpers.enqueue(Box::new(|| ())));
-        assert_eq!(takes_a_thread, [false, true]);
     }
 }

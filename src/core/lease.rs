@@ -7,8 +7,8 @@
 // 1. Memory becomes free when the last holder of an ended timer lets go: once per use.
 // 2. A thread that fires timers, or reads their counts, holds the memory while it does.
 // 3. Any thread that finds the timer unneeded ends it.
-// 4. A turn does not lock a shard in which nothing is due. It wakes about 1,024 tasks at most, or 64 without a driver,
-//    and takes at most 256 locks before other tasks run; for a clock that a test has moved, as many as are due.
+// 4. A turn does not lock a shard in which nothing is due. It wakes about 1,024 tasks at most, and takes at most
+//    256 locks before other tasks run; for a clock that a test has moved, as many as are due.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -23,7 +23,7 @@ use crate::core::capacity::Capacity;
 use crate::core::epoch::{Epoch, Holders};
 use crate::core::helpers;
 use crate::core::settings::Settings;
-use crate::core::shard::{Shard, ShardLease, WAKES};
+use crate::core::shard::{Shard, ShardLease};
 use crate::core::statistics::Snapshot;
 use crate::core::turns::{By, Due, Turns};
 use crate::core::wake_list::WakeList;
@@ -309,14 +309,13 @@ impl TimerLease {
         if next.is_none() {
             self.turns().interrupt_turn();
         }
-        wakes.wake_all();
         self.close_if_unneeded();
         next
     }
 
     /// Scans until the turn has ended: returns when the next begins, or `None` if more is left to do.
     fn scan(self, at: Option<Tick>, earliest: fn(TimerLease) -> Tick, wakes: &mut WakeList) -> Option<Tick> {
-        let (mut work, mut fired) = (if wakes.later { WAKES } else { WORK }, 0);
+        let (mut work, mut fired) = (WORK, 0);
         for _ in 0..SCANS {
             let shown = at.unwrap_or_else(|| self.now());
             // An empty shard has work at the tick after the last: never.

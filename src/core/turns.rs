@@ -251,7 +251,7 @@ impl Turns {
         if calls {
             state.call_after_scan();
         }
-        begun.then(|| WakeList { later: state.is_driverless, ..WakeList::default() })
+        begun.then(WakeList::default)
     }
 
     /// A turn has taken out all entries up to `tick` in all shards, or a test has set the clock to it.

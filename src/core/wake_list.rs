@@ -8,8 +8,6 @@ use crate::util::panics::catch_panic;
 #[derive(Debug, Default)]
 pub(crate) struct WakeList {
     pub(crate) wakers: Vec<Waker>,
-    /// Whether they wait here until the turn ends.
-    pub(crate) later: bool,
 }
 
 impl WakeList {

@@ -1,4 +1,4 @@
-//! Models of what timers share: reused memory and the helper threads.
+//! Models of what timers share: reused memory and the helper thread.
 
 #[cfg(hairspring_loom)]
 use std::time::Duration;
@@ -139,7 +139,7 @@ mod helpers {
     use std::task::Waker;
 
     use super::*;
-    use crate::core::helpers::Helpers;
+    use crate::core::helpers::Helper;
     use crate::core::models::Woken;
     use crate::util::sync::keep;
 
@@ -147,15 +147,15 @@ mod helpers {
     fn sending_work_against_a_thread_that_goes_idle() {
         check("sending work against a thread that goes idle", || {
             let (one, other) = (Woken::new(), Woken::new());
-            let helpers: &'static Helpers = keep!(Helpers, Helpers::new());
+            let helper: &'static Helper = keep!(Helper, Helper::new());
             let (first, second) = (one.clone(), other.clone());
             let send = move || {
-                helpers.send(Box::new(move || Waker::from(first).wake()));
-                helpers.send(Box::new(move || Waker::from(second).wake()));
-                helpers.recheck();
+                helper.send(Box::new(move || Waker::from(first).wake()));
+                helper.send(Box::new(move || Waker::from(second).wake()));
+                helper.recheck();
             };
             let (all, each) = ((one.clone(), other.clone()), (one, other));
-            race(send, move || helpers.serve(|| all.0.is_woken() && all.1.is_woken()));
+            race(send, move || helper.serve(|| all.0.is_woken() && all.1.is_woken()));
             assert_eq!((each.0.take(), each.1.take()), (1, 1));
         });
     }

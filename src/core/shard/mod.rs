@@ -236,9 +236,7 @@ impl Shard {
         }
         self.fired_through.fetch_max(through.unwrap_or(now).0, Ordering::Release);
         drop(state);
-        if !wakes.later {
-            wakes.wake_all();
-        }
+        wakes.wake_all();
         taken
     }
 
