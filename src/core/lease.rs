@@ -13,6 +13,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize as StdAtomicUsize;
 
 use tokio::runtime::{self, Handle};
 
@@ -58,7 +59,7 @@ struct Memory {
     /// How many of the shards the current timer uses.
     used: AtomicUsize,
     /// How many threads have a shard.
-    threads: AtomicUsize,
+    threads: StdAtomicUsize,
     turn_count: AtomicU64,
     holders: Holders,
 }
@@ -107,7 +108,7 @@ impl Memory {
         let turns = keep!(Turns, Turns::new());
         let capacity = keep!(Capacity, Capacity::new());
         let shards = (0..shards).map(|_| keep!(Shard, Shard::new(turns, capacity))).collect();
-        let (used, threads) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let (used, threads) = (AtomicUsize::new(0), StdAtomicUsize::new(0));
         let (turn_count, holders) = (AtomicU64::new(0), Holders::none());
         keep!(Memory, Memory { turns, shards, capacity, used, threads, turn_count, holders })
     }

@@ -35,7 +35,7 @@ use crate::core::lease::{Owner, TimerLease};
 use crate::core::settings::Settings;
 use crate::core::shard::ShardLease;
 use crate::util::error::Error;
-use crate::util::sync::{PerProcess, generation, unpoisoned};
+use crate::util::sync::{MODELLED, PerProcess, generation, unpoisoned};
 
 pub(crate) const DRIVER: &str = "hairspring driver";
 
@@ -152,7 +152,9 @@ fn shard_here(timer: TimerLease) -> ShardLease {
             next
         })
     };
-    SHARDS.try_with(find).unwrap_or_else(|_| timer.next_shard())
+    // In a model, what a thread keeps would outlive the run.
+    let kept = if MODELLED { None } else { SHARDS.try_with(find).ok() };
+    kept.unwrap_or_else(|| timer.next_shard())
 }
 
 /// Whether this thread is a worker that runs a task, rather than one that blocks in it. Only a worker wakes a task that

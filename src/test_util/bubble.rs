@@ -383,8 +383,8 @@ impl Bubble {
             owner.timer().leave_order_to_chance(seed);
         }
         let patience = self.grace.saturating_add(self.patience.unwrap_or(PATIENCE));
-        let (give_up, given_up) = oneshot::channel();
-        keeper.start(Some(Limits { grace: self.grace, patience, give_up }));
+        let (sender, given_up) = oneshot::channel();
+        keeper.start(Some(Limits { grace: self.grace, patience, give_up: sender }));
         let output = unless_given_up(&own, code(), given_up).await;
         // No clock has moved since the future ended, and from now on none will.
         let _still = keeper.keep_still(None);

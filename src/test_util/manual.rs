@@ -336,14 +336,14 @@ impl ManualClock {
         state.mover = Some(here);
         drop(state);
         let _mover = Mover(self);
-        let moved = moves();
+        let result = moves();
         loop {
             let (now, target) = {
                 let state = self.state();
                 (state.now, state.target)
             };
             if target <= now {
-                return moved;
+                return result;
             }
             self.move_by_steps(target, allowed);
         }
@@ -376,6 +376,7 @@ impl ManualClock {
 }
 
 /// A test may always move its clock.
+#[allow(clippy::unnecessary_wraps)] // Others refuse.
 pub(super) fn allowed(_: &State) -> Option<()> {
     Some(())
 }
