@@ -206,9 +206,7 @@ impl Future for Driver {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.get_mut();
         let timer = this.timer;
-        if let (true, Ok(runtime)) = (source::any_is_held(), Handle::try_current()) {
-            Hooks::is_on(runtime.id(), timer);
-        }
+        Hooks::is_here(timer);
         timer.turns().io.note_worker();
         let driver = DriverWaker { waker: cx.waker().clone(), is_foreign: !this.is_a_task };
         timer.turns().driver_came(driver, this.is_a_task || jumps::here().is_some());

@@ -15,7 +15,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize as StdAtomicUsize;
 
-use tokio::runtime::{self, Handle};
+use tokio::runtime::Handle;
 
 use crate::clock::{self, Hooks, instant, source};
 use crate::core::alarm::Alarm;
@@ -36,8 +36,8 @@ pub(crate) trait TimerHooks {
     /// A timer opens in memory that timers reuse.
     fn opens(_: TimerLease) {}
 
-    /// A timer is created on a runtime, before anything can wait on it, or its driver runs there.
-    fn is_on(_: runtime::Id, _: TimerLease) {}
+    /// A timer is created on the current runtime, before anything can wait on it, or its driver runs there.
+    fn is_here(_: TimerLease) {}
 }
 
 #[cfg(not(feature = "test-util"))]
@@ -170,9 +170,11 @@ impl TimerLease {
     pub(crate) fn try_open(is_driverless: bool, settings: &Settings) -> io::Result<TimerLease> {
         thread::start().or_else(|error| if settings.alarm == Alarm::Tokio { Ok(()) } else { Err(error) })?;
         let timer = TimerLease::make(settings, clock::now());
-        timer.turns().open(is_driverless, settings.coalesce);
-        if let (false, Ok(runtime)) = (is_driverless, Handle::try_current()) {
-            Hooks::is_on(runtime.id(), timer);
+        if timer.turns().open(is_driverless, settings.coalesce) {
+            timer.publish_removals();
+        }
+        if !is_driverless {
+            Hooks::is_here(timer);
         }
         Ok(timer)
     }

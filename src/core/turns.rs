@@ -148,22 +148,24 @@ impl Turns {
         self.handler.get_or_init(|| handler);
     }
 
-    /// Opens a timer whose driver is about to be spawned, or one without a driver.
-    pub(crate) fn open(&self, is_driverless: bool, coalesce: Ticks) {
+    /// Opens a timer whose driver is about to be spawned, or one without a driver. Returns whether its clock is paused.
+    pub(crate) fn open(&self, is_driverless: bool, coalesce: Ticks) -> bool {
         self.clock.follow_runtime();
         let mut state = self.begin(is_driverless, coalesce);
         if is_driverless {
             state.park(Tick::MAX);
-            return;
+            return false;
         }
         state.runtime = instant::runtime_that_may_pause();
-        if instant::clock_is_the_systems() {
-            self.watch(&mut state);
-        } else {
+        let is_paused = !instant::clock_is_the_systems();
+        if is_paused {
             source::one_is_held();
             // As in tokio, what is due when a paused runtime begins does not wait.
             self.reach(self.clock.now());
+        } else {
+            self.watch(&mut state);
         }
+        is_paused
     }
 
     /// Opens a timer as if its driver had been woken.
@@ -344,9 +346,6 @@ impl Turns {
     fn turn_by(&self, deadline: Tick) {
         let mut state = self.parker.lock();
         let runs = state.runtime.is_none() || instant::clock_is_the_systems();
-        if !runs {
-            source::one_is_held();
-        }
         let waits = runs && !state.alarm.is_the_drivers();
         let deadline = if waits { state.coalesce.earliest_turn(deadline) } else { deadline };
         if !state.registered(deadline) {

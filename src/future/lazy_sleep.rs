@@ -3,13 +3,11 @@
 // Invariants
 // 1. While the sleep is registered, it ends at `end` or earlier. Postponing only writes `end`; the sleep follows when
 //    it fires. So the timer is used once per period, however often the end moves.
-// 2. Once a test controls a clock of this process, the sleep follows immediately, because a paused clock must not jump
-//    to the old end.
+// 2. If a test has paused the timer's clock, the sleep follows immediately: the clock must not jump to the old end.
 // 3. An end at `Tick::MAX` is never reached, and nothing is registered for it.
 
 use std::task::{Context, Poll, ready};
 
-use crate::clock::source::any_is_held;
 use crate::future::Sleep;
 use crate::util::error::Error;
 use crate::wheel::Tick;
@@ -34,7 +32,7 @@ impl LazySleep {
     #[inline]
     pub(crate) fn end_at(&mut self, end: Tick) {
         self.end = end;
-        if self.sleep.is_registered() && (end < self.sleep.tick() || any_is_held()) {
+        if self.sleep.is_registered() && (end < self.sleep.tick() || self.sleep.is_exact()) {
             self.move_sleep();
         }
     }
@@ -92,6 +90,11 @@ impl LazySleep {
             Ok(()) => Poll::Ready(()),
             Err(error) => self.sleep.panic_with(error),
         }
+    }
+
+    /// Whether it waits on a clock that a test has paused.
+    pub(crate) fn is_exact(&self) -> bool {
+        self.sleep.is_exact()
     }
 
     #[inline]

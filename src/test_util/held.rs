@@ -36,9 +36,10 @@ pub(super) fn existing(runtime: runtime::Id) -> Option<TimerHold> {
 /// the order of tasks in other tests.
 pub(super) fn wake_drivers_on(runtime: &Handle) {
     let timers: Vec<_> = unpoisoned(all_timers().lock()).values().copied().collect();
-    for turns in timers.into_iter().map(TimerLease::turns) {
-        if turns.parker.lock().runtime.as_ref().is_some_and(|on| on.id() == runtime.id()) {
-            turns.wake_driver();
+    for timer in timers {
+        if timer.turns().parker.lock().runtime.as_ref().is_some_and(|on| on.id() == runtime.id()) {
+            timer.publish_removals();
+            timer.turns().wake_driver();
         }
     }
 }

@@ -14,7 +14,7 @@
 use std::fmt::{self, Write as _};
 use std::io::{self, Write as _};
 use std::panic::Location;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, RwLock, mpsc};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
@@ -37,6 +37,9 @@ use crate::wheel::Tick;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 static KEEPERS: RwLock<Vec<Arc<Keeper>>> = RwLock::new(Vec::new());
+
+/// How many of them have a clock of ours.
+static OWN_CLOCKS: AtomicUsize = AtomicUsize::new(0);
 
 pub(crate) struct Keeper {
     pub(super) runtime: Handle,
@@ -131,6 +134,7 @@ impl Keeper {
             has_ended: AtomicBool::new(false),
         });
         keepers.push(keeper.clone());
+        OWN_CLOCKS.fetch_add(usize::from(!keeper.is_tokios()), SeqCst);
         drop(keepers);
         let ends = keeper.clone();
         held::when_it_ends(runtime, move || ends.end());
@@ -146,18 +150,15 @@ impl Keeper {
     }
 
     /// The clock of the current runtime, if that is ours.
+    #[inline]
     pub(super) fn clock_here() -> Option<ManualClock> {
-        Keeper::here()?.clock.clone()
-    }
-
-    /// The clock of a runtime, if that is ours.
-    pub(super) fn clock_of(runtime: runtime::Id) -> Option<ManualClock> {
-        Keeper::find(runtime)?.clock.clone()
+        if OWN_CLOCKS.load(SeqCst) == 0 { None } else { Keeper::here()?.clock.clone() }
     }
 
     /// Another runtime may get the id of one that has ended.
     fn end(self: &Arc<Self>) {
         self.has_ended.store(true, SeqCst);
+        OWN_CLOCKS.fetch_sub(usize::from(!self.is_tokios()), SeqCst);
         unpoisoned(KEEPERS.write()).retain(|known| !Arc::ptr_eq(known, self));
         drop(self.state().blocks.take());
         self.wake();

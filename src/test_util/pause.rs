@@ -4,10 +4,10 @@ use std::future::Future;
 use std::panic::Location;
 use std::sync::Arc;
 
-use tokio::runtime::{self, Handle, RuntimeFlavor};
+use tokio::runtime::{Handle, RuntimeFlavor};
 
 use crate::clock::instant::ClockHooks;
-use crate::clock::source::{any_is_held, one_is_held};
+use crate::clock::source::one_is_held;
 use crate::clock::{self, Hooks, instant};
 use crate::core::lease::{TimerHooks, TimerLease};
 use crate::test_util::held;
@@ -121,11 +121,9 @@ impl TimerHooks for Hooks {
     }
 
     /// In a bubble with a clock of ours, the timer follows that. A manual clock stays the timer's.
-    fn is_on(runtime: runtime::Id, timer: TimerLease) {
-        if let Some(clock) = any_is_held().then(|| Keeper::clock_of(runtime)).flatten() {
-            if clock.adopt(timer) {
-                timer.fire_at(timer.now());
-            }
+    fn is_here(timer: TimerLease) {
+        if Keeper::clock_here().is_some_and(|clock| clock.adopt(timer)) {
+            timer.fire_at(timer.now());
         }
     }
 }

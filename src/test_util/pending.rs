@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt::{self, Write as _};
 use std::iter;
 use std::panic::Location;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, RwLock};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
 
 use crate::clock::source::any_is_held;
-use crate::clock::{self, Hooks, Instant, source};
+use crate::clock::{self, Hooks, Instant};
 use crate::core::lease::TimerLease;
 use crate::core::registry;
 use crate::core::shard::Key;
@@ -152,7 +153,7 @@ impl fmt::Display for Pending {
 #[must_use]
 #[track_caller]
 pub fn pending() -> Vec<Pending> {
-    source::one_is_held();
+    RECORDS.store(true, Relaxed);
     let runtime = Handle::current();
     if let Some(clock) = Keeper::clock_here() {
         return clock.waiting();
@@ -186,7 +187,7 @@ pub fn pending() -> Vec<Pending> {
 #[doc(alias = "leak")]
 #[track_caller]
 pub fn assert_no_timers_left() -> NoTimersLeft {
-    source::one_is_held();
+    RECORDS.store(true, Relaxed);
     NoTimersLeft(Handle::current())
 }
 
@@ -272,20 +273,28 @@ type Place = (&'static Location<'static>, TimerKind);
 
 type Places = HashMap<Key, Place>;
 
+/// Whether a test asked for a list. Until then places are recorded only if one has paused a clock.
+static RECORDS: AtomicBool = AtomicBool::new(false);
+
+#[inline]
+fn records() -> bool {
+    any_is_held() || RECORDS.load(Relaxed)
+}
+
 /// For a timer that was registered before places were recorded.
 static UNKNOWN: &Location<'static> = Location::caller();
 
 impl WaitHooks for Hooks {
     #[inline]
     fn begins_to_wait(shard: usize, key: Key, made: &'static Location<'static>, kind: TimerKind) {
-        if any_is_held() {
+        if records() {
             places(shard).insert(key, (made, kind));
         }
     }
 
     #[inline]
     fn waits_no_more(shard: usize, key: Key) {
-        if any_is_held() {
+        if records() {
             places(shard).remove(&key);
         }
     }

@@ -24,6 +24,8 @@ use crate::wheel::Tick;
 pub(super) struct Consumer {
     parker: Parker<Parked>,
     is_gone: AtomicBool,
+    /// Whether the consumer has waited on a clock that a test has paused.
+    is_exact: AtomicBool,
     /// Receives the last counters, if there is a reporter. It fits into the alignment's padding.
     #[cfg(feature = "metrics")]
     pub(super) publisher: OnceLock<Publisher>,
@@ -40,6 +42,7 @@ impl Consumer {
         Consumer {
             parker: Parker::new(Parked::default()),
             is_gone: AtomicBool::new(false),
+            is_exact: AtomicBool::new(false),
             #[cfg(feature = "metrics")]
             publisher: OnceLock::new(),
         }
@@ -114,6 +117,15 @@ impl Consumer {
     #[cfg(test)]
     pub(super) fn next_wake(&self) -> Tick {
         self.parker.next_wake()
+    }
+
+    #[inline]
+    pub(super) fn is_exact(&self) -> bool {
+        self.is_exact.load(Relaxed)
+    }
+
+    pub(super) fn be_exact(&self) {
+        self.is_exact.store(true, SeqCst);
     }
 
     #[inline]

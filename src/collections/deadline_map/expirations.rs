@@ -131,6 +131,11 @@ impl<K, V> Expirations<K, V> {
                     return Poll::Ready(None);
                 }
                 Scan::NothingUntil(tick) if self.poll_sleep(&mut sleep, tick, cx).is_pending() => {
+                    if sleep.is_exact() && !self.shared.consumer.is_exact() {
+                        self.shared.be_exact();
+                        taken = Some(sleep);
+                        continue;
+                    }
                     match self.shared.consumer.park(tick, sleep) {
                         Ok(()) => return Poll::Pending,
                         Err(sleep) => Some(sleep),

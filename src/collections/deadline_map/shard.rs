@@ -34,7 +34,7 @@ use super::builder::{Config, TryInsertError};
 use super::consumer::Consumer;
 use super::state::{Entry, Insert, Lookup, MapState};
 use crate::clock;
-use crate::clock::source::{LAST, any_is_held};
+use crate::clock::source::LAST;
 use crate::collections::Metrics;
 #[cfg(feature = "metrics")]
 use crate::collections::published::{Published, Publisher};
@@ -250,7 +250,7 @@ impl<K, V> Shared<K, V> {
         let entry = found.into_mut();
         let result = self.inside(|| code(entry));
         if let Some(deadline) = deadline {
-            let registered = entry.move_to(deadline, timers);
+            let registered = entry.move_to(deadline, timers, self.consumer.is_exact());
             shard.unlock(guard, registered);
         }
         Some(result)
@@ -286,9 +286,21 @@ impl<K, V> Shared<K, V> {
         drop_all(taken.into_iter().flat_map(entries));
     }
 
+    /// From now on, a paused clock must not jump to deadlines that were postponed. Lets the timers follow that have not yet.
+    #[cold]
+    pub(super) fn be_exact(&self) {
+        self.consumer.be_exact();
+        for shard in self.iter() {
+            let Some(mut guard) = shard.lock() else { continue };
+            let MapState { table, timers, .. } = &mut *guard;
+            table.iter().for_each(|entry| _ = entry.move_timer(timers, true));
+            shard.publish(&guard);
+        }
+    }
+
     /// Entries were removed or postponed. A paused clock must not jump to their old deadlines.
     pub(super) fn postponed(&self) {
-        if any_is_held() {
+        if self.consumer.is_exact() {
             self.consumer.postponed(self.iter().map(|shard| shard.next()).min().unwrap_or(Tick::MAX));
         }
     }
@@ -371,11 +383,12 @@ impl<'a, K, V> MapShard<'a, K, V> {
         check(self.map.id());
         let mut guard = self.state.get().map_or_else(|| self.make(), |locked| &**locked).lock();
         let MapState { table, timers, displaced, inserted, .. } = &mut *guard;
+        let is_exact = self.map.consumer.is_exact();
         let end = self.map.max_lifetime.map_or(LAST, |lifetime| clock::later(new.now, lifetime).min(LAST));
         let (answer, unused, registered) = match table.find_mut(new.hash, |entry| entry.key == new.key) {
             Some(entry) if !entry.has_expired(new.now) => {
                 let answer = live(&mut new.value, &mut entry.value);
-                let registered = if REPLACES { entry.restart(new.deadline, end, timers) } else { None };
+                let registered = if REPLACES { entry.restart(new.deadline, end, timers, is_exact) } else { None };
                 (answer, Some((new.key, new.value)), registered)
             }
             found => {
@@ -387,7 +400,7 @@ impl<'a, K, V> MapShard<'a, K, V> {
                 let Insert { hash, key, deadline, now, .. } = new;
                 *inserted += 1;
                 let due = if let Some(entry) = found {
-                    entry.restart(deadline, end, timers);
+                    entry.restart(deadline, end, timers, is_exact);
                     displaced.push_back((mem::replace(&mut entry.key, key), mem::replace(&mut entry.value, value)));
                     Tick::ZERO
                 } else {
@@ -454,7 +467,7 @@ impl<'a, K, V> MapShard<'a, K, V> {
     fn unlock_without(&self, mut guard: MutexGuard<'_, MapState<K, V>>, taken: usize) {
         self.map.capacity.give(taken);
         guard.shrink();
-        if any_is_held() {
+        if self.map.consumer.is_exact() {
             self.unlock_exactly(guard);
         } else if guard.is_empty() {
             self.next.publish(None);
@@ -465,7 +478,7 @@ impl<'a, K, V> MapShard<'a, K, V> {
     #[inline]
     fn unlock(&self, guard: MutexGuard<'_, MapState<K, V>>, registered: Option<Tick>) {
         match registered {
-            _ if any_is_held() => self.unlock_exactly(guard),
+            _ if self.map.consumer.is_exact() => self.unlock_exactly(guard),
             Some(deadline) if self.next.registered(deadline) => {
                 drop(guard);
                 self.map.consumer.registered(deadline);

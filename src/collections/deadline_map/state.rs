@@ -13,7 +13,7 @@ use hashbrown::HashTable;
 use hashbrown::hash_table::OccupiedEntry;
 
 use crate::clock;
-use crate::clock::source::{any_is_held, wheels_begin};
+use crate::clock::source::wheels_begin;
 use crate::wheel::{Key, Step, Tick, Wheel};
 
 /// A shard with more entries than this has a wheel.
@@ -237,27 +237,32 @@ impl<K, V> Entry<K, V> {
     /// Sets the deadline, at most to the end of the lifetime; the timer follows as invariant 2 says. Returns the
     /// deadline if it is earlier than the shard knew.
     #[inline]
-    pub(super) fn move_to(&mut self, deadline: Tick, timers: &mut Deadlines) -> Option<Tick> {
+    pub(super) fn move_to(&mut self, deadline: Tick, timers: &mut Deadlines, is_exact: bool) -> Option<Tick> {
         let deadline = deadline.min(self.end);
         let is_earlier = deadline < self.deadline;
         self.deadline = deadline;
-        ((is_earlier || any_is_held()) && self.move_timer(timers)).then_some(deadline)
+        ((is_earlier || is_exact) && self.move_timer(timers, is_exact)).then_some(deadline)
     }
 
     /// Begins a new lifetime, which lasts until `end`. Otherwise does the same as [`move_to`](Entry::move_to).
     #[inline]
-    pub(super) fn restart(&mut self, deadline: Tick, end: Tick, timers: &mut Deadlines) -> Option<Tick> {
+    pub(super) fn restart(
+        &mut self,
+        deadline: Tick,
+        end: Tick,
+        timers: &mut Deadlines,
+        is_exact: bool,
+    ) -> Option<Tick> {
         self.end = end;
-        self.move_to(deadline, timers)
+        self.move_to(deadline, timers, is_exact)
     }
 
-    /// Moves the timer to the deadline if the timer is later, or if a test has paused a clock. Returns whether it was
-    /// later.
+    /// Moves the timer to the deadline if the timer is later, or if it must be exact. Returns whether it was later.
     #[inline(never)]
-    pub(super) fn move_timer(&self, timers: &mut Deadlines) -> bool {
+    pub(super) fn move_timer(&self, timers: &mut Deadlines, is_exact: bool) -> bool {
         let (Timed::InWheel(key), Some(wheel)) = (self.timer, timers) else { return true };
         let is_later = wheel.deadline(key).is_some_and(|timer| self.deadline < timer);
-        if is_later || any_is_held() {
+        if is_later || is_exact {
             wheel.reset(key, self.deadline);
         }
         is_later

@@ -12,7 +12,6 @@ use tokio::task::coop;
 #[cfg(feature = "metrics")]
 use super::Metrics;
 use super::{DelayQueue, Expired, Key};
-use crate::clock::source::any_is_held;
 use crate::util::panics::catch_panic;
 use crate::wheel::{Step, Tick};
 
@@ -168,7 +167,7 @@ impl<T> DelayQueue<T> {
     /// An entry was removed or postponed. A paused clock must not jump to its old deadline.
     #[inline]
     pub(super) fn postponed(&mut self) {
-        if any_is_held() {
+        if self.sleep.is_exact() {
             self.sleep.end_at(self.wheel.next_expiration().unwrap_or(Tick::MAX));
         }
     }

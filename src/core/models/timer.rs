@@ -176,7 +176,6 @@ fn cancel_and_register_against_going_to_sleep_on_a_paused_clock() {
 #[test]
 fn registering_against_a_test_that_moves_the_clock() {
     check("registering against a test that moves the clock", || {
-        source::one_is_held();
         let world = World::new();
         let shows = move |tick: Tick| world.timer.turns().clock.shown.store(tick.0, SeqCst);
         shows(far(1));

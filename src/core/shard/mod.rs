@@ -15,7 +15,7 @@ mod lease;
 use std::task::Waker;
 
 pub(crate) use self::lease::ShardLease;
-use crate::clock::{Hooks, source};
+use crate::clock::Hooks;
 use crate::core::capacity::Capacity;
 use crate::core::epoch::{Epoch, Holders};
 use crate::core::parker::Next;
@@ -129,7 +129,7 @@ impl Shard {
     #[inline]
     fn expiry_here(&self, deadline: Tick) -> Tick {
         let expiry = self.expiry(deadline);
-        if source::any_is_held() {
+        if self.publishes_removals() {
             self.turns.catch_up(expiry);
         }
         expiry
@@ -188,7 +188,7 @@ impl Shard {
     }
 
     #[inline]
-    fn publishes_removals(&self) -> bool {
+    pub(crate) fn publishes_removals(&self) -> bool {
         self.publishes_removals.load(Ordering::Relaxed)
     }
 

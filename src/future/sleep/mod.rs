@@ -336,6 +336,12 @@ impl Sleep {
         self.flags.has(Flags::WAITING)
     }
 
+    /// Whether it waits on a timer whose driver notices removals, because a test has paused its clock.
+    #[inline]
+    pub(crate) fn is_exact(&self) -> bool {
+        self.is_registered() && self.shard.is_some_and(Shard::publishes_removals)
+    }
+
     /// Returns whether this has fired, whether or not it was polled since. As in tokio, a sleep that was not polled yet
     /// has not fired, and one that completed has until the next reset.
     ///
