@@ -65,7 +65,7 @@
 //! # Panics
 //!
 //! A future of this crate panics if it has to wait on a [`Timer`] that is at capacity or was shut down. [`TrySleep`],
-//! [`Timer::try_timeout`], [`Interval::try_tick`], [`io::TimeoutStream`] and `tower::TimeoutLayer` return an error
+//! [`Timeout::fallible`], [`Interval::fallible`], [`io::TimeoutStream`] and `tower::TimeoutLayer` return an error
 //! instead. Outside a runtime, a future waits on the process's own timer. On WebAssembly there is no thread to run that
 //! timer, so a future that has to wait outside a runtime panics.
 
@@ -136,8 +136,8 @@ pub use crate::collections::deadline_map::map::DeadlineMap;
 pub use crate::collections::delay_queue::{self, DelayQueue};
 pub use crate::deadline::{Deadline, DeadlineExceeded};
 pub use crate::future::{
-    FutureExt, Interval, MissedTickBehavior, Sleep, Time, Timeout, TrySleep, boot, interval, interval_at, sleep,
-    sleep_until, timeout, timeout_at, wall,
+    FutureExt, Interval, MissedTickBehavior, Sleep, Time, Timeout, TryInterval, TrySleep, boot, interval, interval_at,
+    sleep, sleep_until, timeout, timeout_at, wall,
 };
 #[cfg(feature = "hyper")]
 pub use crate::integration::hyper;

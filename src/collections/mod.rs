@@ -36,7 +36,7 @@ pub struct Metrics {
     inserted: u64,
     expired: u64,
     refused: u64,
-    capacity: Option<usize>,
+    max_entries: Option<usize>,
 }
 
 impl Metrics {
@@ -108,13 +108,13 @@ impl Metrics {
     }
 
     /// Returns how often the map has refused an entry because it was [at
-    /// capacity](crate::deadline_map::Builder::capacity). This is zero for a queue, and for a map without a capacity.
+    /// capacity](crate::deadline_map::Builder::max_entries). This is zero for a queue, and for a map without a capacity.
     ///
     /// # Examples
     ///
     /// ```
     /// # use hairspring::{DeadlineMap, Duration};
-    /// let (map, _expirations) = DeadlineMap::builder().capacity(1).build().unwrap();
+    /// let (map, _expirations) = DeadlineMap::builder().max_entries(1).build().unwrap();
     /// map.insert("ann", 1, Duration::from_secs(5));
     /// assert!(map.try_insert("bob", 2, Duration::from_secs(5)).is_err());
     /// assert_eq!((map.metrics().inserted(), map.metrics().refused()), (1, 1));
@@ -125,19 +125,19 @@ impl Metrics {
     }
 
     /// Returns the maximum number of entries of the map, or `None` if there is [no
-    /// limit](crate::deadline_map::Builder::capacity). It is `None` for a queue: [`DelayQueue::capacity`] is reserved
+    /// limit](crate::deadline_map::Builder::max_entries). It is `None` for a queue: [`DelayQueue::capacity`] is reserved
     /// space, not a limit.
     ///
     /// # Examples
     ///
     /// ```
-    /// let (map, _expirations) = hairspring::DeadlineMap::<u64, ()>::builder().capacity(1_000).build().unwrap();
-    /// assert_eq!(map.metrics().capacity(), Some(1_000));
+    /// let (map, _expirations) = hairspring::DeadlineMap::<u64, ()>::builder().max_entries(1_000).build().unwrap();
+    /// assert_eq!(map.metrics().max_entries(), Some(1_000));
     /// ```
     ///
     /// [`DelayQueue::capacity`]: crate::DelayQueue::capacity
     #[must_use]
-    pub fn capacity(&self) -> Option<usize> {
-        self.capacity
+    pub fn max_entries(&self) -> Option<usize> {
+        self.max_entries
     }
 }

@@ -7,7 +7,6 @@ use super::Deadline;
 use crate::clock::{self, Instant};
 use crate::future::delay::Delay;
 use crate::future::{Sleep, Time, TimerKind};
-use crate::timer::Timer;
 use crate::util::error::Error;
 use crate::util::panics::catch_panic;
 use crate::wheel::Tick;
@@ -60,10 +59,6 @@ impl Delay<Deadline> for DeadlineSleep {
 
     fn of(self, kind: TimerKind) -> DeadlineSleep {
         DeadlineSleep { sleep: self.sleep.of(kind), ..self }
-    }
-
-    fn on(self, timer: &Timer) -> DeadlineSleep {
-        DeadlineSleep { sleep: self.sleep.on(timer), ..self }
     }
 
     fn poll_delay(&mut self, cx: &mut Context<'_>, is_spent: bool) -> Poll<Result<(), Error>> {

@@ -239,7 +239,7 @@ impl Deadline {
     /// # Panics
     ///
     /// Polling panics as [`sleep`](crate::sleep()) does. On a timer with a capacity, use
-    /// [`into_fallible`](Timeout::into_fallible), and make the error of [`DeadlineExceeded::new`] and the timeout's
+    /// [`fallible`](Timeout::fallible), and make the error of [`DeadlineExceeded::new`] and the timeout's
     /// [`deadline`](Timeout::deadline).
     ///
     /// # Examples

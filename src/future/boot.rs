@@ -206,7 +206,7 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval<Instant> {
 /// The future that [`sleep`] and [`sleep_until`] return.
 ///
 /// It is `Unpin`. Once it has completed, every poll is ready until you reset it, even if the clock is set back. It
-/// panics if it has to wait and its timer is at capacity or was shut down; [`TrySleep::from`] returns an error instead.
+/// panics if it has to wait and its timer is at capacity or was shut down; [`fallible`](Sleep::fallible) returns an error instead.
 ///
 /// `T` is a time on its clock: this one, or the wall clock for [`wall::Sleep`](crate::wall::Sleep).
 ///
@@ -247,8 +247,8 @@ impl<T: ClockTime> Sleep<T> {
     ///
     /// # Panics
     ///
-    /// Polling panics if the sleep has to wait and the timer is at [capacity](crate::timer::Builder::capacity) or was
-    /// shut down. [`TrySleep::from`] returns an error instead.
+    /// Polling panics if the sleep has to wait and the timer is at [`max_pending`](crate::timer::Builder::max_pending) or was
+    /// shut down. [`fallible`](Sleep::fallible) returns an error instead.
     ///
     /// # Examples
     ///
@@ -416,10 +416,6 @@ impl<T: ClockTime> Delay<T> for Sleep<T> {
         Sleep { delay: self.delay.of(kind), ..self }
     }
 
-    fn on(self, timer: &Timer) -> Self {
-        self.with_timer(timer)
-    }
-
     fn poll_delay(&mut self, cx: &mut Context<'_>, is_spent: bool) -> Poll<Result<(), Error>> {
         self.poll_clock(cx, is_spent)
     }
@@ -429,9 +425,20 @@ impl<T: ClockTime> Delay<T> for Sleep<T> {
     }
 }
 
-impl<T: Time<Sleep = Sleep<T>>> From<Sleep<T>> for TrySleep<T> {
-    fn from(sleep: Sleep<T>) -> TrySleep<T> {
-        TrySleep::over(sleep)
+impl<T: Time<Sleep = Sleep<T>>> Sleep<T> {
+    /// Returns the same sleep with errors in place of panics.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # use hairspring::{Duration, boot};
+    /// assert_eq!(boot::sleep(Duration::from_millis(1)).fallible().await, Ok(()));
+    /// # }
+    /// ```
+    pub fn fallible(self) -> TrySleep<T> {
+        TrySleep::over(self)
     }
 }
 

@@ -15,7 +15,6 @@ use std::time::Duration;
 
 use crate::clock::{self, Instant};
 use crate::future::{Sleep, TimerKind};
-use crate::timer::Timer;
 use crate::util::error::Error;
 
 /// A time on one of the clocks: [`Instant`](crate::Instant), [`boot::Instant`](crate::boot::Instant),
@@ -67,10 +66,6 @@ pub trait Delay<T>: Debug + Send + Sync + Unpin + 'static {
     #[must_use]
     fn of(self, kind: TimerKind) -> Self;
 
-    /// The same sleep on another timer.
-    #[must_use]
-    fn on(self, timer: &Timer) -> Self;
-
     /// Polls. A ready poll spends the task's budget, unless `is_spent`.
     fn poll_delay(&mut self, cx: &mut Context<'_>, is_spent: bool) -> Poll<Result<(), Error>>;
 
@@ -112,10 +107,6 @@ impl Delay<Instant> for Sleep {
         self.of(kind)
     }
 
-    fn on(self, timer: &Timer) -> Sleep {
-        self.with_timer(timer)
-    }
-
     #[inline]
     fn poll_delay(&mut self, cx: &mut Context<'_>, is_spent: bool) -> Poll<Result<(), Error>> {
         self.poll_elapsed(cx, is_spent)
@@ -133,8 +124,8 @@ impl Delay<Instant> for Sleep {
 /// timer is shut down while the sleep waits, it resolves to the error immediately; a sleep that was given no timer
 /// continues on the runtime's next.
 ///
-/// [`Timer::try_sleep`](crate::Timer::try_sleep) returns a `TrySleep`, and [`TrySleep::from`] takes any sleep,
-/// including those of [`boot`](crate::boot) and [`wall`](crate::wall).
+/// [`Timer::try_sleep`](crate::Timer::try_sleep) returns a `TrySleep`, and so does `fallible` of any sleep, including those
+/// of [`boot`](crate::boot) and [`wall`](crate::wall).
 ///
 /// # Cancel safety
 ///
@@ -143,14 +134,14 @@ impl Delay<Instant> for Sleep {
 /// # Examples
 ///
 /// ```
-/// use hairspring::{Duration, Timer, TrySleep, boot};
+/// use hairspring::{Duration, Timer, boot};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
-/// let timer = Timer::builder().capacity(1).build().unwrap();
+/// let timer = Timer::builder().max_pending(1).build().unwrap();
 /// let mut waits = timer.try_sleep(Duration::from_secs(3600));
 /// assert!(futures::poll!(&mut waits).is_pending());
-/// let refused = TrySleep::from(boot::sleep(Duration::from_secs(60)).with_timer(&timer)).await;
+/// let refused = boot::sleep(Duration::from_secs(60)).with_timer(&timer).fallible().await;
 /// assert!(refused.is_err_and(|error| error.is_at_capacity()));
 /// waits.reset_at(timer.now() + Duration::from_millis(1));
 /// assert_eq!(waits.await, Ok(()));
@@ -177,7 +168,7 @@ impl<T: Time> TrySleep<T> {
     /// # use hairspring::{Duration, Timer};
     /// let timer = Timer::current();
     /// let deadline = timer.now() + Duration::from_secs(1);
-    /// assert_eq!(timer.try_sleep_until(deadline).deadline(), deadline);
+    /// assert_eq!(timer.sleep_until(deadline).fallible().deadline(), deadline);
     /// # }
     /// ```
     #[must_use]
@@ -220,12 +211,6 @@ impl<T: Time> TrySleep<T> {
     /// ```
     pub fn reset_at(&mut self, deadline: T) {
         self.sleep.reset_at(deadline);
-    }
-}
-
-impl From<Sleep> for TrySleep {
-    fn from(sleep: Sleep) -> TrySleep {
-        TrySleep::over(sleep)
     }
 }
 

@@ -131,6 +131,62 @@ impl MissedTickBehavior {
     }
 }
 
+/// An interval that returns an [`Error`] if a tick has to wait and its timer is [at capacity](Error::is_at_capacity) or was
+/// [shut down](Error::is_shutdown). [`Interval::fallible`] returns it.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// # use hairspring::{Duration, interval};
+/// let mut interval = interval(Duration::from_millis(1)).fallible();
+/// assert!(interval.tick().await.is_ok());
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct TryInterval<T: Time = Instant>(Interval<T>);
+
+impl<T: Time> TryInterval<T> {
+    /// Waits for the next tick as [`Interval::tick`] does. An error skips no tick: the next call retries the same one.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the tick has to wait and the timer refuses it.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future before it is ready loses no tick.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # use hairspring::{Duration, interval_at, Instant};
+    /// let start = Instant::now();
+    /// assert_eq!(interval_at(start, Duration::from_secs(1)).fallible().tick().await, Ok(start));
+    /// # }
+    /// ```
+    pub async fn tick(&mut self) -> Result<T, Error> {
+        self.0.try_tick().await
+    }
+
+    /// Returns the interval, whose ticks panic again.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use hairspring::{Duration, interval};
+    /// let second = Duration::from_secs(1);
+    /// assert_eq!(interval(second).fallible().into_inner().period(), second);
+    /// ```
+    #[must_use]
+    pub fn into_inner(self) -> Interval<T> {
+        self.0
+    }
+}
+
 /// A regular schedule, read with [`tick`](Interval::tick) or as a [`Stream`] that never ends.
 ///
 /// `T` is the time in which it ticks: an [`Instant`](crate::Instant), or a [`boot::Instant`](crate::boot::Instant) for
@@ -168,30 +224,24 @@ impl<T: Time> Interval<T> {
         Interval { delay, period, missed: 0, missed_tick_behavior, spans }
     }
 
-    /// Waits on `timer` instead, whatever runtime polls for the ticks, and keeps it alive. The next tick stays where it
-    /// is. [`Timer::interval`] takes the first tick from the timer's own clock.
-    ///
-    /// # Panics
-    ///
-    /// A tick panics if it has to wait and the timer is at [capacity](crate::timer::Builder::capacity) or was shut
-    /// down.
+    /// Returns the same interval with errors in place of panics.
     ///
     /// # Examples
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() {
-    /// # use hairspring::{Duration, Timer, boot};
+    /// # use hairspring::{Duration, Timer};
     /// let timer = Timer::builder().build().unwrap();
-    /// let mut interval = boot::interval(Duration::from_millis(1)).with_timer(&timer);
-    /// interval.tick().await; // immediately
-    /// interval.tick().await;
-    /// assert!(timer.metrics().fired() > 0);
+    /// let mut interval = timer.interval(Duration::from_secs(60)).fallible();
+    /// assert!(interval.tick().await.is_ok(), "the first tick does not wait");
+    /// timer.shutdown();
+    /// assert!(interval.tick().await.is_err_and(|error| error.is_shutdown()));
     /// # }
     /// ```
     #[must_use]
-    pub fn with_timer(self, timer: &Timer) -> Self {
-        Interval { delay: self.delay.on(timer), ..self }
+    pub fn fallible(self) -> TryInterval<T> {
+        TryInterval(self)
     }
 
     /// Waits for the next tick and returns the instant for which it was scheduled.
@@ -202,7 +252,7 @@ impl<T: Time> Interval<T> {
     ///
     /// # Panics
     ///
-    /// Panics as [`sleep`](crate::sleep()) does. [`try_tick`](Interval::try_tick) returns an error instead.
+    /// Panics as [`sleep`](crate::sleep()) does. After [`fallible`](Interval::fallible), it returns an error instead.
     ///
     /// # Examples
     ///
@@ -219,32 +269,7 @@ impl<T: Time> Interval<T> {
         self.try_tick().await.unwrap_or_else(|error| self.delay.panic_with(error))
     }
 
-    /// Waits for the next tick as [`tick`](Interval::tick) does, but returns an error instead of panicking. An error
-    /// skips no tick: the next call retries the same one.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the tick has to wait and the timer is [at capacity](Error::is_at_capacity) or was [shut
-    /// down](Error::is_shutdown).
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future before it is ready loses no tick.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// # use hairspring::{Duration, Timer};
-    /// let timer = Timer::builder().build().unwrap();
-    /// let mut interval = timer.interval(Duration::from_secs(60));
-    /// assert!(interval.try_tick().await.is_ok(), "the first tick does not wait");
-    /// timer.shutdown();
-    /// assert!(interval.try_tick().await.is_err_and(|error| error.is_shutdown()));
-    /// # }
-    /// ```
-    pub async fn try_tick(&mut self) -> Result<T, Error> {
+    async fn try_tick(&mut self) -> Result<T, Error> {
         // The sleep records when the tick is due.
         let spans = self.spans.operation("Interval::tick", Tick::MAX, clock::now);
         poll_fn(|cx| spans.poll("poll_tick", || self.poll_try_tick(cx, false))).await

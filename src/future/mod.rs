@@ -14,7 +14,7 @@ use std::future::IntoFuture;
 use std::time::Duration;
 
 pub use delay::{Time, TrySleep};
-pub use interval::{Interval, MissedTickBehavior, interval, interval_at};
+pub use interval::{Interval, MissedTickBehavior, TryInterval, interval, interval_at};
 pub(crate) use lazy_sleep::LazySleep;
 pub use sleep::{Sleep, sleep, sleep_until};
 pub(crate) use sleep::{TimerKind, limit, sleep_made_at, sleep_on};
@@ -24,7 +24,6 @@ pub use timeout::{FutureExt, Timeout, timeout, timeout_at};
 use crate::clock::instant::FAR_FUTURE;
 use crate::clock::{self, Instant};
 use crate::timer::Timer;
-use crate::util::error::Error;
 use crate::wheel::Tick;
 
 /// The time on the clock of the given timer, or without one on that of the current runtime.
@@ -39,7 +38,7 @@ impl Timer {
     ///
     /// # Panics
     ///
-    /// Polling panics if the sleep has to wait and the timer is at [capacity](crate::timer::Builder::capacity) or was
+    /// Polling panics if the sleep has to wait and the timer is at [`max_pending`](crate::timer::Builder::max_pending) or was
     /// shut down. [`try_sleep`](Timer::try_sleep) returns an error instead.
     ///
     /// # Examples
@@ -104,29 +103,12 @@ impl Timer {
         TrySleep::over(self.sleep(duration))
     }
 
-    /// Waits as [`sleep_until`](Timer::sleep_until) does, but returns an error instead of panicking. See [`TrySleep`].
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// # use hairspring::{Duration, Timer};
-    /// let timer = Timer::current();
-    /// assert_eq!(timer.try_sleep_until(timer.now() + Duration::from_millis(1)).await, Ok(()));
-    /// # }
-    /// ```
-    #[track_caller]
-    pub fn try_sleep_until(&self, deadline: Instant) -> TrySleep {
-        TrySleep::over(self.sleep_until(deadline))
-    }
-
     /// Awaits `future` for at most `duration` from now, on this timer, whatever runtime polls it. See
     /// [`hairspring::timeout`](crate::timeout()).
     ///
     /// # Panics
     ///
-    /// Polling panics as [`sleep`](Timer::sleep) does.
+    /// Polling panics as [`sleep`](Timer::sleep) does. After [`fallible`](Timeout::fallible), it returns an error instead.
     ///
     /// # Examples
     ///
@@ -163,45 +145,6 @@ impl Timer {
     #[track_caller]
     pub fn timeout_at<F: IntoFuture>(&self, deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
         Timeout::new(future.into_future(), self.sleep_until(deadline))
-    }
-
-    /// Awaits `future` as [`timeout`](Timer::timeout) does, but returns an error instead of panicking.
-    ///
-    /// Any other timeout becomes one of these with [`into_fallible`](Timeout::into_fallible).
-    ///
-    /// The future is polled first, so a timer at capacity does not affect one that is ready immediately. The future
-    /// survives an error: poll again to retry, or take it out with [`into_inner`](Timeout::into_inner).
-    ///
-    /// # Errors
-    ///
-    /// Resolves to an error that says which it is: the deadline [passed first](Error::is_elapsed), or the future has to
-    /// wait and the timer is [at capacity](Error::is_at_capacity) or was [shut down](Error::is_shutdown).
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the `Timeout` drops the future and cancels the timer. It is as cancel safe as the future.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() {
-    /// # use hairspring::{Duration, Timer};
-    /// let timer = Timer::builder().capacity(100).build().unwrap();
-    /// match timer.try_timeout(Duration::from_secs(1), async { 5 }).await {
-    ///     Ok(answer) => assert_eq!(answer, 5),
-    ///     Err(error) if error.is_elapsed() => eprintln!("too late"),
-    ///     Err(error) => eprintln!("shedding load: {error}"),
-    /// }
-    /// timer.shutdown();
-    /// let mut limited = timer.try_timeout(Duration::from_secs(60), hairspring::sleep(Duration::from_millis(1)));
-    /// assert!((&mut limited).await.is_err_and(|error| error.is_shutdown()));
-    /// limited.into_inner().await; // without a limit, then
-    /// # }
-    /// ```
-    #[track_caller]
-    pub fn try_timeout<F: IntoFuture>(&self, duration: Duration, future: F) -> Timeout<F::IntoFuture, Instant, Error> {
-        Timeout::new(future.into_future(), self.limit(duration))
     }
 
     /// Creates an interval on this timer that ticks immediately and then every `period`. It keeps the timer alive. See

@@ -14,7 +14,6 @@ use tokio_util::sync::CancellationToken;
 use crate::clock::Instant;
 use crate::future::delay::{Delay, Time};
 use crate::future::{TimerKind, limit, sleep_until};
-use crate::timer::Timer;
 use crate::util::error::{Elapsed, Error};
 
 /// Awaits `future` for at most `duration` from now.
@@ -101,7 +100,7 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
 /// | [`boot::timeout`](crate::boot::timeout()), [`boot::timeout_at`](crate::boot::timeout_at) | `Timeout<F, boot::Instant>` | `Result<F::Output, Elapsed>` |
 /// | [`wall::timeout_at`](crate::wall::timeout_at) | `Timeout<F, SystemTime>` | `Result<F::Output, Elapsed>` |
 /// | [`Deadline::limit`](crate::Deadline::limit) | `Timeout<F, Deadline, DeadlineExceeded>` | `Result<F::Output, DeadlineExceeded>` |
-/// | [`Timer::try_timeout`], [`into_fallible`](Timeout::into_fallible) | `Timeout<F, T, Error>` | `Result<F::Output, Error>` |
+/// | [`fallible`](Timeout::fallible) | `Timeout<F, T, Error>` | `Result<F::Output, Error>` |
 ///
 /// # Examples
 ///
@@ -149,48 +148,33 @@ impl<F, T: Time, E> Timeout<F, T, E> {
         Poll::Ready(Err(late(this.delay, slept)))
     }
 
-    /// Waits on `timer` instead, whatever runtime polls this, and keeps it alive. The deadline stays,
-    /// and the next poll waits on `timer`. [`Timer::timeout`] counts the time on the timer's own clock.
+    /// Returns the same timeout with errors in place of panics. Its error says which it is: the deadline [passed
+    /// first](Error::is_elapsed), or the future has to wait and the timer is [at capacity](Error::is_at_capacity) or was
+    /// [shut down](Error::is_shutdown).
     ///
-    /// # Panics
-    ///
-    /// Polling panics if the future has to wait and the timer is at [capacity](crate::timer::Builder::capacity) or was
-    /// shut down. [`into_fallible`](Timeout::into_fallible) returns an error instead.
+    /// The future is polled first, so a timer at capacity does not affect one that is ready immediately. The future
+    /// survives an error: poll again to retry, or take it out with [`into_inner`](Timeout::into_inner).
     ///
     /// # Examples
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {
-    /// # use hairspring::{Deadline, Duration, Timer};
-    /// let timer = Timer::builder().build().unwrap();
-    /// let request = Deadline::after(Duration::from_millis(1));
-    /// assert!(request.limit(std::future::pending::<()>()).with_timer(&timer).await.is_err());
-    /// assert_eq!(timer.metrics().fired(), 1);
+    /// # use hairspring::{Duration, Timer};
+    /// let timer = Timer::builder().max_pending(100).build().unwrap();
+    /// match timer.timeout(Duration::from_secs(1), async { 5 }).fallible().await {
+    ///     Ok(answer) => assert_eq!(answer, 5),
+    ///     Err(error) if error.is_elapsed() => eprintln!("too late"),
+    ///     Err(error) => eprintln!("shedding load: {error}"),
+    /// }
+    /// timer.shutdown();
+    /// let nap = hairspring::sleep(Duration::from_millis(1));
+    /// let mut limited = timer.timeout(Duration::from_secs(60), nap).fallible();
+    /// assert!((&mut limited).await.is_err_and(|error| error.is_shutdown()));
+    /// limited.into_inner().await; // without a limit, then
     /// # }
     /// ```
-    pub fn with_timer(self, timer: &Timer) -> Self {
-        Timeout { delay: self.delay.on(timer), ..self }
-    }
-
-    /// Returns the same timeout with errors in place of panics, as [`Timer::try_timeout`] returns it. Its error says
-    /// whether the deadline [passed](Error::is_elapsed), or the timer was [at capacity](Error::is_at_capacity) or was
-    /// [shut down](Error::is_shutdown).
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// # use hairspring::{Duration, Timer, boot};
-    /// let timer = Timer::builder().capacity(1).build().unwrap();
-    /// let mut waits = timer.try_sleep(Duration::from_secs(60));
-    /// assert!(futures::poll!(&mut waits).is_pending());
-    /// let lease = boot::timeout(Duration::from_secs(30), std::future::pending::<()>());
-    /// assert!(lease.with_timer(&timer).into_fallible().await.unwrap_err().is_at_capacity());
-    /// # }
-    /// ```
-    pub fn into_fallible(self) -> Timeout<F, T, Error> {
+    pub fn fallible(self) -> Timeout<F, T, Error> {
         Timeout { future: self.future, delay: self.delay, error: PhantomData }
     }
 

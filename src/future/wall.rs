@@ -89,7 +89,6 @@ use crate::clock::jumping::{ClockTime, Jumping, Reading, nanos_in};
 use crate::future::delay::Delay;
 use crate::future::{Timeout, TimerKind, boot};
 use crate::timer::Timer;
-use crate::util::error::Error;
 
 /// Returns the time of day: [`SystemTime::now`], unless a test has changed it.
 ///
@@ -273,8 +272,8 @@ impl AlignedInterval {
     ///
     /// # Panics
     ///
-    /// A tick panics if it has to wait and the timer is at [capacity](crate::timer::Builder::capacity) or was shut
-    /// down. [`try_tick`](AlignedInterval::try_tick) returns an error instead.
+    /// Panics if the timer has [`max_pending`](crate::timer::Builder::max_pending). A tick panics if it has to wait and the
+    /// timer was shut down.
     ///
     /// # Examples
     ///
@@ -289,7 +288,7 @@ impl AlignedInterval {
     /// ```
     #[must_use]
     pub fn with_timer(self, timer: &Timer) -> AlignedInterval {
-        let mut delay = self.delay.with_timer(timer);
+        let mut delay = self.delay.with_timer(timer.unlimited("AlignedInterval"));
         delay.reset_at(SystemTime::of(self.alignment.next(delay.reading())));
         AlignedInterval { delay, ..self }
     }
@@ -325,7 +324,7 @@ impl AlignedInterval {
     ///
     /// # Panics
     ///
-    /// Panics as [`sleep`](crate::sleep()) does. [`try_tick`](AlignedInterval::try_tick) returns an error instead.
+    /// Panics as [`sleep`](crate::sleep()) does.
     ///
     /// # Examples
     ///
@@ -339,34 +338,6 @@ impl AlignedInterval {
     /// ```
     pub async fn tick(&mut self) -> SystemTime {
         poll_fn(|cx| self.poll_tick(cx)).await
-    }
-
-    /// Waits for the next tick as [`tick`](AlignedInterval::tick) does, but returns an error instead of panicking. An
-    /// error skips no tick: the next call retries the same one.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the tick has to wait and the timer is [at capacity](Error::is_at_capacity) or was [shut
-    /// down](Error::is_shutdown).
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future before it is ready loses no tick.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// # use hairspring::{Duration, Timer, wall};
-    /// let timer = Timer::builder().build().unwrap();
-    /// let mut minutes = wall::interval_aligned(Duration::from_secs(60)).with_timer(&timer);
-    /// timer.shutdown();
-    /// assert!(minutes.try_tick().await.is_err_and(|error| error.is_shutdown()));
-    /// # }
-    /// ```
-    pub async fn try_tick(&mut self) -> Result<SystemTime, Error> {
-        poll_fn(|cx| self.poll_try_tick(cx)).await
     }
 
     /// Polls for the next tick. Only the task of the last poll is woken.
@@ -386,23 +357,21 @@ impl AlignedInterval {
     /// # }
     /// ```
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<SystemTime> {
-        self.poll_try_tick(cx).map(|tick| tick.unwrap_or_else(|error| self.delay.panic_with(error)))
-    }
-
-    fn poll_try_tick(&mut self, cx: &mut Context<'_>) -> Poll<Result<SystemTime, Error>> {
         let next = SystemTime::of(self.alignment.next(self.delay.reading()));
         if next < self.delay.deadline() {
             // The clock was set back.
             self.delay.reset_at(next);
         }
-        ready!(self.delay.poll_delay(cx, false))?;
+        if let Err(error) = ready!(self.delay.poll_delay(cx, false)) {
+            self.delay.panic_with(error);
+        }
         let (tick, now) = (self.delay.deadline(), self.delay.reading());
         let period = nanos_in(self.alignment.period);
         let missed = nanos_in(now.since(tick.reading())) / period;
         self.missed = u64::try_from(missed).unwrap_or(u64::MAX);
         self.alignment.last = Some(Reading(tick.reading().0 + missed * period));
         self.delay.reset_at(SystemTime::of(self.alignment.next(now)));
-        Poll::Ready(Ok(tick))
+        Poll::Ready(tick)
     }
 
     /// Returns how many later aligned times had also passed when the last tick was returned. They get no tick.

@@ -34,7 +34,7 @@ use crate::wheel::Tick;
 ///
 /// Polling a connection panics as [`sleep`](crate::sleep()) does, and if it has to wait on a [`Timer`]
 /// that was shut down: hyper takes no errors from its timer. Therefore do not [install](crate::timer::Builder::install)
-/// a timer with a [capacity](crate::timer::Builder::capacity) on a runtime that polls connections. hyper itself panics
+/// a timer with [`max_pending`](crate::timer::Builder::max_pending) on a runtime that polls connections. hyper itself panics
 /// if the current time plus a limit overflows `std::time::Instant`, as with `Duration::MAX`.
 ///
 /// # Examples
@@ -77,7 +77,7 @@ impl HyperTimer {
     ///
     /// # Panics
     ///
-    /// Panics if the timer has a [capacity](crate::timer::Builder::capacity).
+    /// Panics if the timer has [`max_pending`](crate::timer::Builder::max_pending).
     ///
     /// # Examples
     ///

@@ -22,7 +22,7 @@ const FIRED: &str = "hairspring_timers_fired_total";
 const CANCELLED: &str = "hairspring_timers_cancelled_total";
 const REFUSED: &str = "hairspring_timers_refused_total";
 const PENDING: &str = "hairspring_timers_pending";
-const CAPACITY: &str = "hairspring_timers_capacity";
+const MAX_PENDING: &str = "hairspring_timers_max_pending";
 const TURNS: &str = "hairspring_turns_total";
 const CASCADES: &str = "hairspring_cascades_total";
 
@@ -31,7 +31,7 @@ const EXPIRED: &str = "hairspring_entries_expired_total";
 const REMOVED: &str = "hairspring_entries_removed_total";
 const ENTRIES_REFUSED: &str = "hairspring_entries_refused_total";
 const ENTRIES_PENDING: &str = "hairspring_entries_pending";
-const ENTRIES_CAPACITY: &str = "hairspring_entries_capacity";
+const ENTRIES_MAX: &str = "hairspring_entries_max";
 
 /// Reports the metrics of a timer, a map or a queue to the recorder of the crate `metrics`.
 /// [`Timer::reporter`](crate::Timer::reporter), [`DeadlineMap::reporter`](crate::DeadlineMap::reporter) and
@@ -47,7 +47,7 @@ const ENTRIES_CAPACITY: &str = "hairspring_entries_capacity";
 /// | `hairspring_timers_cancelled_total` | counter | timers | those that ended without firing: dropped, found past their deadline by a poll or a reset, or shut down |
 /// | `hairspring_timers_refused_total` | counter | registrations | those refused because the timer was at capacity |
 /// | `hairspring_timers_pending` | gauge | timers | those that wait now |
-/// | `hairspring_timers_capacity` | gauge | timers | how many may wait at a time; absent if there is no limit |
+/// | `hairspring_timers_max_pending` | gauge | timers | how many may wait at a time; absent if there is no limit |
 /// | `hairspring_lateness_seconds` | histogram | seconds | how late each timer fired |
 /// | `hairspring_turns_total` | counter | turns | checks for due timers, whether there were any or not |
 /// | `hairspring_cascades_total` | counter | moves | moves of waiting timers within the wheels |
@@ -62,7 +62,7 @@ const ENTRIES_CAPACITY: &str = "hairspring_entries_capacity";
 /// | `hairspring_entries_removed_total` | counter | entries | those removed in any other way |
 /// | `hairspring_entries_refused_total` | counter | entries | those refused because the map was at capacity |
 /// | `hairspring_entries_pending` | gauge | entries | those there now, including expired ones that were not yet handed out |
-/// | `hairspring_entries_capacity` | gauge | entries | how many the map may hold; absent if there is no limit |
+/// | `hairspring_entries_max` | gauge | entries | how many the map may hold; absent if there is no limit |
 ///
 /// Install the recorder first: the first report includes all timers that fired before it, and a recorder installed
 /// later misses them. The lateness is rounded up by at most a sixteenth, and passed on through
@@ -287,8 +287,8 @@ fn publish_timer(name: &str, now: &Metrics, before: &Lateness) {
     counter!(TURNS, "name" => name()).absolute(now.turns());
     counter!(CASCADES, "name" => name()).absolute(now.cascaded());
     gauge!(PENDING, "name" => name()).set(float(now.pending()));
-    if let Some(capacity) = now.capacity() {
-        gauge!(CAPACITY, "name" => name()).set(float(capacity as u64));
+    if let Some(most) = now.max_pending() {
+        gauge!(MAX_PENDING, "name" => name()).set(float(most as u64));
     }
     let histogram = histogram!(Reporter::LATENESS, "name" => name());
     for (late, count) in now.lateness().since(before) {
@@ -304,8 +304,8 @@ fn publish_entries(name: &str, kind: &'static str, now: &collections::Metrics) {
     counter!(REMOVED, "name" => name(), "kind" => kind).absolute(now.removed());
     counter!(ENTRIES_REFUSED, "name" => name(), "kind" => kind).absolute(now.refused());
     gauge!(ENTRIES_PENDING, "name" => name(), "kind" => kind).set(float(now.pending()));
-    if let Some(capacity) = now.capacity() {
-        gauge!(ENTRIES_CAPACITY, "name" => name(), "kind" => kind).set(float(capacity as u64));
+    if let Some(most) = now.max_entries() {
+        gauge!(ENTRIES_MAX, "name" => name(), "kind" => kind).set(float(most as u64));
     }
 }
 
@@ -328,7 +328,7 @@ fn describe_timer() {
     describe_counter!(TURNS, Unit::Count, "Checks for due timers.");
     describe_counter!(CASCADES, Unit::Count, "Moves of waiting timers within the wheels.");
     describe_gauge!(PENDING, Unit::Count, "Timers waiting now.");
-    describe_gauge!(CAPACITY, Unit::Count, "How many timers may wait at a time.");
+    describe_gauge!(MAX_PENDING, Unit::Count, "How many timers may wait at a time.");
     // Without a unit: exporters that add it to the name would repeat it.
     describe_histogram!(Reporter::LATENESS, "How late each timer fired, in seconds.");
 }
@@ -339,7 +339,7 @@ fn describe_entries() {
     describe_counter!(REMOVED, Unit::Count, "Entries of a map or a queue removed in any other way.");
     describe_counter!(ENTRIES_REFUSED, Unit::Count, "Entries refused because the map was at capacity.");
     describe_gauge!(ENTRIES_PENDING, Unit::Count, "Entries of a map or a queue now.");
-    describe_gauge!(ENTRIES_CAPACITY, Unit::Count, "How many entries a map may hold.");
+    describe_gauge!(ENTRIES_MAX, Unit::Count, "How many entries a map may hold.");
 }
 
 impl fmt::Debug for Reporter {

@@ -62,7 +62,7 @@ pub use limits::LimitExceeded;
 ///   that had to wait ends.
 /// - After the deadline, each operation fails. A shutdown is still attempted, and fails only if it has to wait.
 ///
-/// If the timer is [at capacity](crate::timer::Builder::capacity), where an operation that has completed may still
+/// If the timer is at [`max_pending`](crate::timer::Builder::max_pending), where an operation that has completed may still
 /// count, one that has to wait under a limit fails with [`ErrorKind::QuotaExceeded`](io::ErrorKind::QuotaExceeded) and
 /// the timer's [`Error`](crate::error::Error) as the inner error. On a thread that blocks in a runtime that was shut
 /// down, it fails with [`ErrorKind::Other`](io::ErrorKind::Other). If a timer is [shut down](crate::Timer::shutdown),

@@ -55,7 +55,7 @@ impl<S: Stream> ChunksTimeout<S> {
     ///
     /// # Panics
     ///
-    /// Panics if the timer has a [capacity](crate::timer::Builder::capacity). Polling panics if it has to wait and the
+    /// Panics if the timer has [`max_pending`](crate::timer::Builder::max_pending). Polling panics if it has to wait and the
     /// timer was shut down.
     ///
     /// # Examples

@@ -22,7 +22,7 @@ use crate::future::{Interval, limit};
 /// are ambiguous: for `next`, `map` and the like, import `futures::StreamExt` instead.
 ///
 /// To choose the timer, call `with_timer` on the new stream, as in [`Timeout::with_timer`]. `timeout_repeating` uses
-/// the timer of its interval. The timer must have no [capacity](crate::timer::Builder::capacity), because these streams
+/// the timer of its interval. The timer must have no [`max_pending`](crate::timer::Builder::max_pending), because these streams
 /// cannot return its errors.
 ///
 /// The streams are `Unpin` if the inner stream is. They can be created and polled anywhere, and panic as

@@ -54,7 +54,7 @@ pub(crate) trait TestClock: fmt::Debug + Send + Sync + UnwindSafe + RefUnwindSaf
 pub struct Builder {
     shards: Option<usize>,
     resolution: Option<Duration>,
-    capacity: Option<usize>,
+    max_pending: Option<usize>,
     coalesce: Option<Duration>,
     alarm: Alarm,
     name: Option<&'static str>,
@@ -144,26 +144,20 @@ impl Builder {
     /// While that many sleeps wait, the timer is at capacity, and refuses a future that has to wait. What then happens
     /// depends on the future:
     ///
-    /// - A [`TrySleep`](crate::TrySleep), [`try_timeout`](Timer::try_timeout) and
-    ///   [`try_tick`](crate::Interval::try_tick) return an [error](crate::error::Error::is_at_capacity), and so do the
-    ///   operations of an [`io::TimeoutStream`](crate::io::TimeoutStream).
+    /// - What [`fallible`](crate::Timeout::fallible) returns, and a [`try_sleep`](Timer::try_sleep), resolve to an
+    ///   [error](crate::error::Error::is_at_capacity), and so do the operations of an
+    ///   [`io::TimeoutStream`](crate::io::TimeoutStream).
     /// - A request to a `tower::TimeoutLayer` fails with that error, or is answered by the layer's `respond_with`.
-    /// - Anything else panics. Queues, maps, stream adapters and `HyperTimer` therefore refuse a timer with a capacity
-    ///   when they are given one.
-    ///
-    /// Use a timer with a capacity only in one part of a program, and only with what returns errors. If you
-    /// [install](Builder::install) it, everything in the runtime that was not given another timer uses it, also what
-    /// panics.
+    /// - Anything else panics. Queues, maps, stream adapters and `HyperTimer` therefore refuse such a timer, and
+    ///   [`install`](Builder::install) returns an error.
     ///
     /// A sleep counts from the first poll that finds its deadline ahead until it fires, is dropped or is shut down, or
     /// until a poll or a reset finds the deadline passed. After it has fired, a reset makes it count again from the next
     /// poll that finds its deadline ahead. An interval counts from a poll that finds its tick ahead until that is due. A
     /// timer at capacity does not affect sleeps that already wait.
     ///
-    /// A queue or a map counts as one sleep, however many entries it holds, and so does a stream adapter. A
-    /// `TimeoutStream` counts as one for each direction. When their waits end early or are postponed, these do not
-    /// touch the timer. So each counts until the deadline for which it waited, even if nothing waits any more. Dropping
-    /// it, or polling it to its end, makes room immediately.
+    /// A `TimeoutStream` counts as one for each direction. When a wait ends early or is postponed, it does not touch the
+    /// timer, and counts until the deadline for which it waited. Dropping it makes room immediately.
     ///
     /// All shards share one counter, which adds some nanoseconds to each timer.
     ///
@@ -174,7 +168,7 @@ impl Builder {
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() {
-    /// let timer = Timer::builder().capacity(10_000).build().unwrap();
+    /// let timer = Timer::builder().max_pending(10_000).build().unwrap();
     /// match timer.try_sleep(Duration::from_millis(1)).await {
     ///     Ok(()) => {}
     ///     Err(error) if error.is_at_capacity() => eprintln!("shedding load: {error}"),
@@ -183,8 +177,8 @@ impl Builder {
     /// # }
     /// ```
     #[doc(alias = "max_timers")]
-    pub fn capacity(mut self, sleeps: usize) -> Self {
-        self.capacity = Some(sleeps);
+    pub fn max_pending(mut self, sleeps: usize) -> Self {
+        self.max_pending = Some(sleeps);
         self
     }
 
@@ -309,7 +303,7 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// Returns an error as [`build`](Builder::build) does.
+    /// Returns an error as [`build`](Builder::build) does, and if [`max_pending`](Builder::max_pending) is set.
     ///
     /// # Examples
     ///
@@ -321,6 +315,10 @@ impl Builder {
     /// # }
     /// ```
     pub fn install(self) -> Result<Timer, BuildError> {
+        if let Some(most) = self.max_pending {
+            let allowed = "an installed timer must have no limit, because what does not know of it would panic";
+            return Err(BuildError::out_of_range("max_pending", most, allowed));
+        }
         let (runtime, timer, driver) = self.build_here()?;
         let timer = Timer::built(timer);
         let driver = registry::install(&runtime, timer.owner.clone(), driver);
@@ -362,10 +360,10 @@ impl Builder {
             // Rounded deadlines already share wake-ups.
             (settings.resolution, settings.coalesce) = (clock::ticks_in(resolution), Ticks(0));
         }
-        if self.capacity == Some(0) {
-            return Err(BuildError::out_of_range("capacity", 0, "must be at least 1"));
+        if self.max_pending == Some(0) {
+            return Err(BuildError::out_of_range("max_pending", 0, "must be at least 1"));
         }
-        settings.capacity = self.capacity;
+        settings.capacity = self.max_pending;
         settings.name = self.name;
         if let Some(longest) = self.coalesce {
             if longest > LONGEST_WAIT {

@@ -201,11 +201,11 @@ impl Timer {
     }
 
     /// This timer, for an item that cannot return an error while the timer is at capacity.
-    /// Panics if the timer has a capacity.
+    /// Panics if the timer has `max_pending`.
     #[track_caller]
     pub(crate) fn unlimited(&self, item: &str) -> &Timer {
         if let Some(most) = self.lease.capacity() {
-            panic!("a `{item}` cannot return an error, and this timer has a capacity of {most}: use one without");
+            panic!("a `{item}` cannot return an error, and this timer has a `max_pending` of {most}: use one without");
         }
         self
     }
@@ -346,7 +346,7 @@ impl Metrics {
         self.registered() - self.fired() - self.pending()
     }
 
-    /// Returns how often a registration was refused because the timer was [at capacity](Builder::capacity). A refused
+    /// Returns how often a registration was refused because the timer was [at capacity](Builder::max_pending). A refused
     /// sleep is counted nowhere else, and counts again if it is polled again.
     ///
     /// # Examples
@@ -355,7 +355,7 @@ impl Metrics {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() {
     /// # use hairspring::{Duration, Timer};
-    /// let timer = Timer::builder().capacity(1).build().unwrap();
+    /// let timer = Timer::builder().max_pending(1).build().unwrap();
     /// let mut sleep = timer.try_sleep(Duration::from_secs(60));
     /// assert!(futures::poll!(&mut sleep).is_pending());
     /// assert!(timer.try_sleep(Duration::from_secs(60)).await.is_err());
@@ -367,16 +367,16 @@ impl Metrics {
         self.0.refused
     }
 
-    /// Returns how many timers may wait at a time, or `None` if there is [no limit](Builder::capacity).
+    /// Returns how many timers may wait at a time, or `None` if there is [no limit](Builder::max_pending).
     ///
     /// # Examples
     ///
     /// ```
-    /// let (timer, _driver) = hairspring::Timer::builder().capacity(1_000).build_with_driver().unwrap();
-    /// assert_eq!(timer.metrics().capacity(), Some(1_000));
+    /// let (timer, _driver) = hairspring::Timer::builder().max_pending(1_000).build_with_driver().unwrap();
+    /// assert_eq!(timer.metrics().max_pending(), Some(1_000));
     /// ```
     #[must_use]
-    pub fn capacity(&self) -> Option<usize> {
+    pub fn max_pending(&self) -> Option<usize> {
         self.0.capacity
     }
 
@@ -464,7 +464,7 @@ impl fmt::Debug for Metrics {
             .field("fired", &self.fired())
             .field("cancelled", &self.cancelled())
             .field("refused", &self.refused())
-            .field("capacity", &self.capacity())
+            .field("max_pending", &self.max_pending())
             .field("turns", &self.turns())
             .field("cascaded", &self.cascaded())
             .field("lateness", self.lateness())

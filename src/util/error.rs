@@ -60,7 +60,7 @@ impl From<Elapsed> for io::Error {
 }
 
 /// The error of a timer that was shut down or is at capacity, of [`Timer::try_current`](crate::Timer::try_current)
-/// outside a runtime, and of [`Timer::try_timeout`](crate::Timer::try_timeout) if the deadline passes first.
+/// outside a runtime, and of a [fallible timeout](crate::Timeout::fallible) if the deadline passes first.
 ///
 /// The methods tell these cases apart. Two errors are equal if their messages are, including the timer's name and the
 /// number of pending sleeps.
@@ -206,7 +206,7 @@ impl Error {
         self.kind == Kind::NoRuntime
     }
 
-    /// Returns whether a deadline passed, as with [`Elapsed`]: [`Timer::try_timeout`](crate::Timer::try_timeout) then
+    /// Returns whether a deadline passed, as with [`Elapsed`]: a [fallible timeout](crate::Timeout::fallible) then
     /// returns this error.
     ///
     /// # Examples

@@ -8,7 +8,7 @@ use crate::common::{HOUR, panicked};
 /// A bug that this crate had: a poll panicked later, once the timer was full.
 #[test]
 fn a_timer_with_a_capacity_is_refused_where_it_is_chosen() {
-    let (timer, _driver) = Timer::builder().capacity(5).build_with_driver().unwrap();
+    let (timer, _driver) = Timer::builder().max_pending(5).build_with_driver().unwrap();
     let refused = |item, line| {
         let why = "cannot return an error, and this timer has a capacity of 5: use one without";
         (format!("a `{item}` {why}"), file!().to_owned(), line)

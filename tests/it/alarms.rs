@@ -220,7 +220,7 @@ fn bad_settings_are_refused_with_value_and_range() {
         (builder().resolution(second + nano), "resolution is 1.000000001s: must be from 1µs to 1s".to_owned()),
         (builder().coalesce(second + nano), "coalesce is 1.000000001s: must be at most 1s".to_owned()),
         (builder().coalesce(Duration::MAX), format!("coalesce is {:?}: must be at most 1s", Duration::MAX)),
-        (builder().capacity(0), "capacity is 0: must be at least 1".to_owned()),
+        (builder().max_pending(0), "max_pending is 0: must be at least 1".to_owned()),
     ] {
         let error = builder.build_with_driver().unwrap_err();
         assert_eq!(error.to_string(), message);

@@ -33,7 +33,7 @@ async fn each_ready_poll_spends_a_unit() {
         let long_ago = Instant::now();
         // A turn has reached all of them then.
         sleep(ms(1)).await;
-        let full = Timer::builder().capacity(1).build().unwrap();
+        let full = Timer::builder().max_pending(1).build().unwrap();
         let _first = polled(full.try_sleep(HOUR));
         macro_rules! each_spends_a_unit {
             ($(|$cx:ident| $poll:expr),* $(,)?) => {$(

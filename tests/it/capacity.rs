@@ -15,7 +15,7 @@ use hairspring::{Duration, Timer};
 #[test]
 fn a_panic_names_line_limit_and_fallible_form() {
     must_end_on(current_thread(), async || {
-        let timer = Timer::builder().capacity(1).name("requests").install().unwrap();
+        let timer = Timer::builder().max_pending(1).name("requests").install().unwrap();
         let mut ticks = timer.interval(HOUR);
         let of_ticks = line!() - 1;
         let long_ago = ticks.tick().await;
@@ -47,7 +47,7 @@ fn a_panic_names_line_limit_and_fallible_form() {
 #[test]
 fn what_sets_no_limit_takes_no_room() {
     current_thread().block_on(async {
-        let timer = Timer::builder().capacity(1).build().unwrap();
+        let timer = Timer::builder().max_pending(1).build().unwrap();
         let never = || timer.try_timeout(Duration::MAX, pending::<()>());
         let mut nevers = [(); 3].map(|()| polled(never()));
         let limit = polled(timer.try_sleep(HOUR));
@@ -72,7 +72,7 @@ fn threads_that_compete_for_room_leave_the_count_right() {
     const CAPACITY: usize = 20;
     must_end(|| {
         let runtime = multi_thread(2);
-        let timer = inside(&runtime, || Timer::builder().shards(2).capacity(CAPACITY).build().unwrap());
+        let timer = inside(&runtime, || Timer::builder().shards(2).max_pending(CAPACITY).build().unwrap());
         let refusals = AtomicUsize::new(0);
         let compete = |seed| {
             let mut random = Random::new(seed);

@@ -215,7 +215,7 @@ async fn into_converts_it_wherever_an_instant_is_accepted() {
 /// A bug that this crate had: the poll left no waker while the deadline was never, and the timer kept the entry.
 #[tokio::test(start_paused = true)]
 async fn a_reset_from_never_wakes_the_last_task_and_one_to_never_frees_the_entry() {
-    let timer = Timer::builder().capacity(1).build().unwrap();
+    let timer = Timer::builder().max_pending(1).build().unwrap();
     let mut limited = Deadline::after(HOUR).limit(pending::<()>()).with_timer(&timer);
     let ((first, one), (second, other)) = (Wakes::new(), Wakes::new());
     assert!(poll_with(&mut limited, &one).is_pending());

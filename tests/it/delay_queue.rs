@@ -249,7 +249,7 @@ fn reserved_room_stays_until_it_is_released() {
 #[test]
 fn a_poll_on_a_full_or_ended_timer_panics_and_loses_nothing() {
     current_thread().block_on(async {
-        let other = polled(Timer::builder().capacity(1).install().unwrap().sleep(HOUR));
+        let other = polled(Timer::builder().max_pending(1).install().unwrap().sleep(HOUR));
         let mut queue = DelayQueue::new();
         let key = queue.insert(2, HOUR);
         assert!(panic_message(|| poll(&mut queue)).contains("at capacity"));

@@ -84,7 +84,7 @@ async fn a_tick_that_is_reset_to_the_present_of_a_paused_clock_is_ready_at_once(
 
 #[test]
 fn a_full_timer_refuses_a_tick_and_loses_none() {
-    let (timer, _driver) = Timer::builder().capacity(1).build_with_driver().unwrap();
+    let (timer, _driver) = Timer::builder().max_pending(1).build_with_driver().unwrap();
     let first = polled(timer.try_sleep(HOUR));
     let mut ticks = timer.interval(HOUR);
     for _ in 0..3 {

@@ -120,7 +120,7 @@ fn a_timer_has_any_name_or_none() {
 
 /// A timer with room for one sleep, and that sleep.
 fn full(name: &'static str) -> (Timer, Driver, TrySleep) {
-    let (timer, driver) = Timer::builder().name(name).capacity(1).build_with_driver().unwrap();
+    let (timer, driver) = Timer::builder().name(name).max_pending(1).build_with_driver().unwrap();
     let first = polled(timer.try_sleep(HOUR));
     (timer, driver, first)
 }

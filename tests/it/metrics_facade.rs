@@ -154,9 +154,9 @@ fn each_lateness_is_reported_once_in_seconds() {
 #[test]
 fn every_metric_is_described_without_repeating_its_unit() {
     recorded(|recorder| {
-        let (timer, _driver) = Timer::builder().capacity(1).build_with_driver().unwrap();
+        let (timer, _driver) = Timer::builder().max_pending(1).build_with_driver().unwrap();
         timer.reporter("described").publish();
-        let (map, _expirations) = DeadlineMap::<u8, u8>::builder().capacity(1).build().unwrap();
+        let (map, _expirations) = DeadlineMap::<u8, u8>::builder().max_entries(1).build().unwrap();
         map.reporter("described").publish();
         let all = recorder.snapshot().into_vec();
         assert_eq!(all.len(), 9 + 6);
@@ -283,7 +283,7 @@ fn the_last_report_is_complete() {
 #[test]
 fn refusals_and_capacities_are_reported() {
     recorded(|recorder| {
-        let (timer, _driver) = Timer::builder().capacity(1).build_with_driver().unwrap();
+        let (timer, _driver) = Timer::builder().max_pending(1).build_with_driver().unwrap();
         let mut sleeps = [(); 4].map(|()| timer.try_sleep(HOUR));
         assert_eq!(sleeps.iter_mut().map(poll).filter(Poll::is_ready).count(), 3);
         timer.reporter("full").publish();
@@ -293,7 +293,7 @@ fn refusals_and_capacities_are_reported() {
             (3, 1.0)
         );
 
-        let (map, _expirations) = DeadlineMap::builder().capacity(2).build().unwrap();
+        let (map, _expirations) = DeadlineMap::builder().max_entries(2).build().unwrap();
         assert_eq!((0..7).filter(|key| map.try_insert(*key, (), HOUR).is_err()).count(), 5);
         map.reporter("full").publish();
         let full = &all_reported(recorder)["name=full kind=map"];

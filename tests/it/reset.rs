@@ -64,7 +64,7 @@ fn a_reset_elsewhere_leaves_the_sleep_in_its_runtime() {
 #[test]
 fn a_reset_to_an_instant_that_a_turn_has_reached_ends_the_wait_at_once() {
     must_end_on(current_thread(), async || {
-        let builder = || Timer::builder().alarm(Alarm::Tokio).capacity(1);
+        let builder = || Timer::builder().alarm(Alarm::Tokio).max_pending(1);
         for builder in [builder(), builder().resolution(ms(1))] {
             let timer = builder.build().unwrap();
             let start = Instant::now();

@@ -68,7 +68,7 @@ async fn a_budget_that_others_spent_answers_pending_once() {
 
 #[test]
 fn a_full_timer_refuses_a_fallible_timeout_that_waits() {
-    let (timer, _driver) = Timer::builder().capacity(1).build_with_driver().unwrap();
+    let (timer, _driver) = Timer::builder().max_pending(1).build_with_driver().unwrap();
     let first = polled(timer.try_sleep(HOUR));
     assert_eq!(timer.try_timeout(HOUR, ready(1)).now_or_never(), Some(Ok(1)), "a ready future needs no room");
     let mut limited = timer.try_timeout(HOUR, pending::<()>());
@@ -84,7 +84,7 @@ fn a_full_timer_refuses_a_fallible_timeout_that_waits() {
 
 #[tokio::test(start_paused = true)]
 async fn sleeps_on_every_clock_can_be_fallible() {
-    let timer = Timer::builder().capacity(1).install().unwrap();
+    let timer = Timer::builder().max_pending(1).install().unwrap();
     let mut first = TrySleep::from(sleep(HOUR));
     assert!(poll(&mut first).is_pending() && !first.is_elapsed());
     let held = Arc::new(());

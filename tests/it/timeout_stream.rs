@@ -54,7 +54,7 @@ async fn the_shortest_idle_limit_does_not_spin() {
 
 #[tokio::test]
 async fn a_full_timer_is_an_error_not_a_panic() {
-    let timer = Timer::builder().capacity(1).install().unwrap();
+    let timer = Timer::builder().max_pending(1).install().unwrap();
     let other = polled(timer.try_sleep(HOUR));
     let (connection, mut peer) = connection();
     let mut connection = connection.with_read_timeout(HOUR);

@@ -40,7 +40,7 @@ pub struct Builder<K, V, S = RandomState> {
 pub(super) struct Config {
     /// Rounded up to a power of two by `build`.
     pub(super) shards: usize,
-    pub(super) capacity: Option<usize>,
+    pub(super) max_entries: Option<usize>,
     pub(super) max_lifetime: Option<Duration>,
     pub(super) timer: Option<Timer>,
     pub(super) name: Option<&'static str>,
@@ -61,7 +61,7 @@ fn default_shards() -> usize {
 
 impl Default for Config {
     fn default() -> Self {
-        Config { shards: default_shards(), capacity: None, max_lifetime: None, timer: None, name: None }
+        Config { shards: default_shards(), max_entries: None, max_lifetime: None, timer: None, name: None }
     }
 }
 
@@ -86,12 +86,12 @@ impl<K, V, S> Builder<K, V, S> {
     /// ```
     /// use hairspring::{DeadlineMap, Duration};
     ///
-    /// let (sessions, _expirations) = DeadlineMap::builder().capacity(1).build().unwrap();
+    /// let (sessions, _expirations) = DeadlineMap::builder().max_entries(1).build().unwrap();
     /// assert!(sessions.try_insert("ann", 1, Duration::from_secs(30)).is_ok());
     /// assert!(sessions.try_insert("bob", 2, Duration::from_secs(30)).is_err());
     /// ```
-    pub fn capacity(mut self, entries: usize) -> Self {
-        self.config.capacity = Some(entries);
+    pub fn max_entries(mut self, entries: usize) -> Self {
+        self.config.max_entries = Some(entries);
         self
     }
 
@@ -188,7 +188,7 @@ impl<K, V, S> Builder<K, V, S> {
 
     /// Sets the timer that the stream waits on, and whose clock the map reads. By default the stream waits on the timer
     /// of the runtime that polls it, and the map reads the clock of the current runtime. The timer must have no
-    /// [capacity](crate::timer::Builder::capacity), because the stream cannot return its errors.
+    /// [`max_pending`](crate::timer::Builder::max_pending), because the stream cannot return its errors.
     ///
     /// # Examples
     ///
@@ -212,7 +212,7 @@ impl<K, V, S> Builder<K, V, S> {
     /// # Errors
     ///
     /// Returns an error if the number of shards, the capacity or the maximum lifetime is out of range, or if the timer
-    /// has a [capacity](crate::timer::Builder::capacity).
+    /// has [`max_pending`](crate::timer::Builder::max_pending).
     ///
     /// # Examples
     ///
@@ -229,15 +229,15 @@ impl<K, V, S> Builder<K, V, S> {
     pub fn build(self) -> Result<(DeadlineMap<K, V, S>, Expirations<K, V>), BuildError> {
         let Builder { mut config, hasher, .. } = self;
         BuildError::check_range("shards", config.shards, 1..=MOST_SHARDS)?;
-        if config.capacity == Some(0) {
-            return Err(BuildError::out_of_range("capacity", 0, "must be at least 1"));
+        if config.max_entries == Some(0) {
+            return Err(BuildError::out_of_range("max_entries", 0, "must be at least 1"));
         }
         if let Some(lifetime @ Duration::ZERO) = config.max_lifetime {
             return Err(BuildError::out_of_range("max_lifetime", lifetime, "must be at least 1ns"));
         }
         if let Some(most) = config.timer.as_ref().and_then(|timer| timer.lease.capacity()) {
             let allowed = "must have none, because the stream cannot return an error";
-            return Err(BuildError::out_of_range("timer", format_args!("one with a capacity of {most}"), allowed));
+            return Err(BuildError::out_of_range("timer", format_args!("one with a `max_pending` of {most}"), allowed));
         }
         config.shards = config.shards.next_power_of_two();
         Ok(DeadlineMap::of(config, hasher))
@@ -246,10 +246,10 @@ impl<K, V, S> Builder<K, V, S> {
 
 impl<K, V, S> fmt::Debug for Builder<K, V, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Config { shards, capacity, max_lifetime, timer, name } = &self.config;
+        let Config { shards, max_entries, max_lifetime, timer, name } = &self.config;
         f.debug_struct("Builder")
             .field("shards", shards)
-            .field("capacity", capacity)
+            .field("max_entries", max_entries)
             .field("max_lifetime", max_lifetime)
             .field("timer", timer)
             .field("name", name)
@@ -264,7 +264,7 @@ impl<K, V, S: Clone> Clone for Builder<K, V, S> {
 }
 
 /// The error of [`DeadlineMap::try_insert`] and the other fallible inserts if the map is at its
-/// [capacity](Builder::capacity). It contains the key, and the value or, from
+/// [`max_entries`](Builder::max_entries). It contains the key, and the value or, from
 /// [`try_get_or_insert_with`](DeadlineMap::try_get_or_insert_with), the function that makes it.
 ///
 /// # Examples
@@ -272,7 +272,7 @@ impl<K, V, S: Clone> Clone for Builder<K, V, S> {
 /// ```
 /// use hairspring::{DeadlineMap, Duration};
 ///
-/// let (sessions, _expirations) = DeadlineMap::builder().name("sessions").capacity(2).build().unwrap();
+/// let (sessions, _expirations) = DeadlineMap::builder().name("sessions").max_entries(2).build().unwrap();
 /// sessions.insert("ann", 1, Duration::from_secs(30));
 /// sessions.insert("bob", 2, Duration::from_secs(30));
 /// let error = sessions.try_insert("cid", 3, Duration::from_secs(30)).unwrap_err();
@@ -293,7 +293,7 @@ impl<K, V> TryInsertError<K, V> {
     ///
     /// ```
     /// # use hairspring::{DeadlineMap, Duration};
-    /// let (map, _expirations) = DeadlineMap::builder().capacity(1).build().unwrap();
+    /// let (map, _expirations) = DeadlineMap::builder().max_entries(1).build().unwrap();
     /// map.insert(1, 'a', Duration::from_secs(30));
     /// assert_eq!(map.try_insert(2, 'b', Duration::from_secs(30)).unwrap_err().into_inner(), (2, 'b'));
     /// ```

@@ -19,7 +19,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
     ///
     /// # Panics
     ///
-    /// - Panics if the map is at its [capacity](super::Builder::capacity), and the key has no live entry.
+    /// - Panics if the map is at its [`max_entries`](super::Builder::max_entries), and the key has no live entry.
     ///   [`try_insert`](DeadlineMap::try_insert) returns an error instead.
     /// - Panics if a shard would hold more than 2^32 - 128 entries.
     ///
@@ -64,7 +64,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
     ///
     /// # Errors
     ///
-    /// Returns an error if the map is at its [capacity](super::Builder::capacity), and the key has no
+    /// Returns an error if the map is at its [`max_entries`](super::Builder::max_entries), and the key has no
     /// [live](DeadlineMap#live-and-expired-entries) entry. The error returns the key and the value.
     ///
     /// # Panics
@@ -76,7 +76,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
     /// ```
     /// use hairspring::{DeadlineMap, Duration};
     ///
-    /// let (map, _expirations) = DeadlineMap::builder().capacity(1).build().unwrap();
+    /// let (map, _expirations) = DeadlineMap::builder().max_entries(1).build().unwrap();
     /// assert_eq!(map.try_insert("ann", 1, Duration::from_secs(30)), Ok(None));
     /// assert_eq!(map.try_insert("ann", 2, Duration::from_secs(30)), Ok(Some(1)), "this takes no more room");
     /// let error = map.try_insert("bob", 3, Duration::from_secs(30)).unwrap_err();
@@ -103,7 +103,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
     /// ```
     /// use hairspring::{DeadlineMap, Duration, Instant};
     ///
-    /// let (map, _expirations) = DeadlineMap::builder().capacity(1).build().unwrap();
+    /// let (map, _expirations) = DeadlineMap::builder().max_entries(1).build().unwrap();
     /// let deadline = Instant::now() + Duration::from_secs(30);
     /// assert_eq!(map.try_insert_at("ann", 1, deadline), Ok(None));
     /// assert_eq!(map.try_insert_at("bob", 2, deadline).unwrap_err().into_inner(), ("bob", 2));
@@ -158,7 +158,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
     /// ```
     /// use hairspring::{DeadlineMap, Duration};
     ///
-    /// let (map, _expirations) = DeadlineMap::builder().capacity(1).build().unwrap();
+    /// let (map, _expirations) = DeadlineMap::builder().max_entries(1).build().unwrap();
     /// assert_eq!(map.try_insert_if_absent("ann", 1, Duration::from_secs(30)), Ok(None));
     /// assert_eq!(map.try_insert_if_absent("ann", 2, Duration::from_secs(30)), Ok(Some(2)));
     /// let error = map.try_insert_if_absent("bob", 3, Duration::from_secs(30)).unwrap_err();
@@ -231,7 +231,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
     /// ```
     /// use hairspring::{DeadlineMap, Duration};
     ///
-    /// let (map, _expirations) = DeadlineMap::builder().capacity(1).build().unwrap();
+    /// let (map, _expirations) = DeadlineMap::builder().max_entries(1).build().unwrap();
     /// let duration = Duration::from_secs(30);
     /// assert_eq!(map.try_get_or_insert_with("ann", duration, || 1).ok(), Some(1));
     /// assert_eq!(map.try_get_or_insert_with("ann", duration, || 2).ok(), Some(1));

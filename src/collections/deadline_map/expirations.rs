@@ -45,7 +45,7 @@ const HOLDS: usize = 64;
 /// # Panics
 ///
 /// A poll that has to wait panics if the timer was shut down, or if the runtime's timer is
-/// [at capacity](crate::timer::Builder::capacity). The entries stay in the map.
+/// at [`max_pending`](crate::timer::Builder::max_pending). The entries stay in the map.
 ///
 /// # Examples
 ///

@@ -49,7 +49,7 @@ use crate::wheel::Tick;
 ///
 /// An expired entry stays in memory until the stream returns it, so a slow consumer needs no extra memory and loses
 /// nothing. Until then it counts towards [`len`](DeadlineMap::len), [`is_empty`](DeadlineMap::is_empty) and the map's
-/// [capacity](Builder::capacity). [`clear`](DeadlineMap::clear) drops expired entries too.
+/// [`max_entries`](Builder::max_entries). [`clear`](DeadlineMap::clear) drops expired entries too.
 ///
 /// # The two halves
 ///
@@ -139,7 +139,7 @@ impl<K: Hash + Eq, V> DeadlineMap<K, V> {
     ///
     /// # Panics
     ///
-    /// Panics if the timer has a [capacity](crate::timer::Builder::capacity). [`Builder::timer`] makes that an error.
+    /// Panics if the timer has [`max_pending`](crate::timer::Builder::max_pending). [`Builder::timer`] makes that an error.
     ///
     /// # Examples
     ///

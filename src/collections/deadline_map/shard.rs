@@ -88,7 +88,7 @@ impl<K, V> Shared<K, V> {
     /// A map with one handle. The number of shards is a power of two.
     #[track_caller]
     pub(super) fn new(config: Config) -> Self {
-        let Config { shards, capacity: most, max_lifetime, timer, name } = config;
+        let Config { shards, max_entries: most, max_lifetime, timer, name } = config;
         let capacity = Capacity::new();
         capacity.open(most);
         let map = Shared {
@@ -119,7 +119,7 @@ impl<K, V> Shared<K, V> {
 
     pub(super) fn metrics(&self) -> Metrics {
         let (refused, capacity) = (self.capacity.refused(), self.capacity.most());
-        let mut metrics = Metrics { refused, capacity, ..Metrics::default() };
+        let mut metrics = Metrics { refused, max_entries: capacity, ..Metrics::default() };
         self.iter().for_each(|shard| shard.count(&mut metrics));
         metrics
     }

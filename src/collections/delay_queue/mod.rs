@@ -174,7 +174,7 @@ impl<T> DelayQueue<T> {
     ///
     /// # Panics
     ///
-    /// Panics if the timer has a [capacity](crate::timer::Builder::capacity).
+    /// Panics if the timer has [`max_pending`](crate::timer::Builder::max_pending).
     ///
     /// # Examples
     ///

@@ -21,6 +21,7 @@ use crate::clock::{self, Hooks, Instant};
 use crate::core::epoch::Epoch;
 use crate::core::registry;
 use crate::core::shard::{Key, Shard, ShardLease};
+use crate::future::TrySleep;
 use crate::future::spans::Spans;
 use crate::timer::Timer;
 use crate::wheel::Tick;
@@ -56,7 +57,7 @@ const ON_TIME: Duration = Duration::from_millis(5);
 ///
 /// # Panics
 ///
-/// - Polling panics if the sleep has to wait and the runtime's timer is at [capacity](crate::timer::Builder::capacity).
+/// - Polling panics if the sleep has to wait and the runtime's timer is at [`max_pending`](crate::timer::Builder::max_pending).
 /// - Creating or polling a sleep panics if it starts the process's first timer and the system cannot start a
 ///   thread.
 /// - Polling panics if the sleep has to wait and the current runtime has been shut down, as with tokio. Code may still
@@ -285,27 +286,19 @@ impl Sleep {
         Some((self.timer()?, self.key))
     }
 
-    /// Waits on `timer` instead, whatever runtime polls this, and keeps it alive. The deadline stays, and the next poll
-    /// waits on `timer`. [`Timer::sleep`] counts the time on the timer's own clock.
-    ///
-    /// # Panics
-    ///
-    /// Polling panics if the sleep has to wait and the timer is at [capacity](crate::timer::Builder::capacity) or was
-    /// shut down. [`TrySleep::from`](crate::TrySleep) returns an error instead.
+    /// Returns the same sleep with errors in place of panics.
     ///
     /// # Examples
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() {
-    /// # use hairspring::{Duration, Timer, sleep};
-    /// let timer = Timer::builder().build().unwrap();
-    /// sleep(Duration::from_millis(1)).with_timer(&timer).await;
-    /// assert_eq!(timer.metrics().fired(), 1);
+    /// # use hairspring::{Duration, sleep};
+    /// assert_eq!(sleep(Duration::from_millis(1)).fallible().await, Ok(()));
     /// # }
     /// ```
-    pub fn with_timer(self, timer: &Timer) -> Sleep {
-        self.moved_to(timer, self.deadline)
+    pub fn fallible(self) -> TrySleep {
+        TrySleep::over(self)
     }
 
     /// Returns the instant at which this completes.

@@ -143,9 +143,9 @@ impl Sleep {
     #[inline(never)]
     pub(crate) fn panic_with(&self, error: Error) -> ! {
         let (what, instead) = match self.flags.kind() {
-            TimerKind::Sleep => ("sleep", "; to get an error instead, use `Timer::try_sleep` or `TrySleep::from`"),
-            TimerKind::Timeout => ("timeout", "; to get an error instead, use `Timer::try_timeout` or `into_fallible`"),
-            TimerKind::Interval => ("interval", "; to get an error instead, use `Interval::try_tick`"),
+            TimerKind::Sleep => ("sleep", "; to get an error instead, use `fallible`"),
+            TimerKind::Timeout => ("timeout", "; to get an error instead, use `fallible`"),
+            TimerKind::Interval => ("interval", "; to get an error instead, use `fallible`"),
             TimerKind::DelayQueue => ("queue", ""),
             TimerKind::DeadlineMap => ("map", ""),
         };

@@ -15,9 +15,9 @@ fn settings_out_of_range_are_refused() {
     let refused: [(Map, &str); 5] = [
         (builder().shards(0), "shards is 0: must be from 1 to 64"),
         (builder().shards(65), "shards is 65: must be from 1 to 64"),
-        (builder().capacity(0), "capacity is 0: must be at least 1"),
+        (builder().max_entries(0), "max_entries is 0: must be at least 1"),
         (
-            builder().timer(&Timer::builder().capacity(5).build_with_driver().unwrap().0),
+            builder().timer(&Timer::builder().max_pending(5).build_with_driver().unwrap().0),
             "timer is one with a capacity of 5: must have none, because the stream cannot return an error",
         ),
         (builder().max_lifetime(Duration::ZERO), "max_lifetime is 0ns: must be at least 1ns"),
@@ -27,12 +27,12 @@ fn settings_out_of_range_are_refused() {
         assert_eq!(error.to_string(), message);
         assert_eq!(io::Error::from(error).kind(), io::ErrorKind::InvalidInput);
     }
-    assert!(builder().max_lifetime(Duration::MAX).capacity(usize::MAX).shards(64).clone().build().is_ok());
+    assert!(builder().max_lifetime(Duration::MAX).max_entries(usize::MAX).shards(64).clone().build().is_ok());
 }
 
 #[test]
 fn a_refusal_names_the_map_and_gives_everything_back() {
-    let (map, _expirations) = DeadlineMap::builder().capacity(2).name("sessions").build().unwrap();
+    let (map, _expirations) = DeadlineMap::builder().max_entries(2).name("sessions").build().unwrap();
     let value = Arc::new(3);
     map.insert("a", Arc::new(1), HOUR);
     map.insert("b", Arc::new(2), HOUR);
@@ -62,7 +62,7 @@ fn a_refusal_names_the_map_and_gives_everything_back() {
 #[test]
 fn a_full_map_without_its_stream_drops_expired_entries() {
     type Value = Option<OnDrop<Box<dyn FnMut() + Send>>>;
-    let (map, expirations) = DeadlineMap::<u8, Value>::builder().shards(8).capacity(20).build().unwrap();
+    let (map, expirations) = DeadlineMap::<u8, Value>::builder().shards(8).max_entries(20).build().unwrap();
     drop(expirations);
     for key in 0..20 {
         // A metrics reporter counts refusals and never subtracts one, so it must not see one here.
@@ -89,7 +89,7 @@ fn an_insert_makes_room_until_it_gets_it() {
     type Value = Option<OnDrop<Box<dyn FnMut() + Send>>>;
     for _ in 0..20 {
         // With many shards, hardly any of the inserts meets an expired entry in its own.
-        let (map, expirations) = DeadlineMap::<u8, Value>::builder().shards(64).capacity(3).build().unwrap();
+        let (map, expirations) = DeadlineMap::<u8, Value>::builder().shards(64).max_entries(3).build().unwrap();
         drop(expirations);
         let inside = map.clone();
         let inserts = OnDrop(Box::new(move || _ = inside.try_insert(11, None, HOUR)) as _);
@@ -122,7 +122,7 @@ fn a_map_works_with_any_hasher() {
 
 #[test]
 fn a_name_is_in_what_a_map_prints() {
-    let (map, expirations) = DeadlineMap::builder().name("sessions").capacity(1).build().unwrap();
+    let (map, expirations) = DeadlineMap::builder().name("sessions").max_entries(1).build().unwrap();
     map.insert(1, 'a', HOUR);
     assert_eq!(format!("{map:?}"), r#"DeadlineMap { name: "sessions", len: 1, .. }"#);
     assert!(format!("{expirations:?}").starts_with(r#"Expirations { name: "sessions""#));

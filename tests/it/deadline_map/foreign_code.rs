@@ -65,7 +65,7 @@ fn contents(map: &DeadlineMap<u32, u32>) -> HashMap<u32, u32> {
 
 #[tokio::test(start_paused = true)]
 async fn a_key_that_panics_changes_nothing() {
-    let (map, mut expirations) = DeadlineMap::builder().capacity(11).build().unwrap();
+    let (map, mut expirations) = DeadlineMap::builder().max_entries(11).build().unwrap();
     for number in 0..10 {
         map.insert(Key::calm(number), number, ms(number.into()));
     }

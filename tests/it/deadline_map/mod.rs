@@ -70,7 +70,7 @@ async fn only_an_earlier_deadline_wakes_the_consumer() {
 
 #[tokio::test]
 async fn a_consumer_on_a_full_or_ended_timer_panics_and_loses_nothing() {
-    let (ended, full) = (Timer::builder().build().unwrap(), Timer::builder().capacity(1).install().unwrap());
+    let (ended, full) = (Timer::builder().build().unwrap(), Timer::builder().max_pending(1).install().unwrap());
     let long_ago = Instant::now();
     // Turns of both have reached it then.
     ended.sleep(ms(1)).await;

@@ -96,7 +96,7 @@ impl Target for Pair {
             builder = builder.max_lifetime(lifetime);
         }
         if let Some(capacity) = capacity {
-            builder = builder.capacity(capacity);
+            builder = builder.max_entries(capacity);
         }
         let (map, expirations) = builder.build().expect("good settings");
         let target = Pair {

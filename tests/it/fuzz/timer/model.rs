@@ -58,7 +58,7 @@ impl Setup {
             builder = builder.resolution(Duration::from_nanos(self.resolution));
         }
         if let Some(capacity) = self.capacity {
-            builder = builder.capacity(capacity);
+            builder = builder.max_pending(capacity);
         }
         builder.build().expect("good settings")
     }
