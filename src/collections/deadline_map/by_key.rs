@@ -275,6 +275,55 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
         self.touch_with(key, duration, |_| ()).is_some()
     }
 
+    /// Gives a live entry the time to live again with which it was inserted, whatever [`touch`](DeadlineMap::touch) has set
+    /// since. Returns `false` if the key has no [live](DeadlineMap#live-and-expired-entries) entry.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hairspring::{DeadlineMap, Duration};
+    ///
+    /// let (map, _expirations) = DeadlineMap::new();
+    /// map.insert("key", (), Duration::from_secs(3_600));
+    /// map.touch("key", Duration::from_secs(1));
+    /// assert!(map.renew("key"));
+    /// assert!(map.remaining("key") > Some(Duration::from_secs(3_000)));
+    /// ```
+    pub fn renew<Q>(&self, key: &Q) -> bool
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        self.renew_with(key, |_| ()).is_some()
+    }
+
+    /// Renews an entry as [`renew`](DeadlineMap::renew) does, calls `change` with its value, and returns the result: a read
+    /// that keeps what is in use.
+    ///
+    /// # Panics
+    ///
+    /// Panics if `change` panics or [uses this map](DeadlineMap#locks-and-your-code). The entry keeps its deadline, and the
+    /// changes made so far.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hairspring::{DeadlineMap, Duration};
+    ///
+    /// let (sessions, _expirations) = DeadlineMap::new();
+    /// sessions.insert("token", String::from("ann"), Duration::from_secs(1_800));
+    /// assert_eq!(sessions.renew_with("token", |user| user.clone()), Some("ann".into()));
+    /// ```
+    pub fn renew_with<Q, R>(&self, key: &Q, change: impl FnOnce(&mut V) -> R) -> Option<R>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        let lookup = self.look_up(key);
+        let now = lookup.now;
+        self.shared.visit(lookup, |entry| Some(entry.renewed(now)), |entry| change(&mut entry.value))
+    }
+
     /// Removes a live entry, frees its memory and returns its value. Returns `None` if the key has no
     /// [live](DeadlineMap#live-and-expired-entries) entry.
     ///
@@ -345,7 +394,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        self.shared.visit(self.look_up(key), None, |entry| read(&entry.value))
+        self.shared.visit(self.look_up(key), |_| None, |entry| read(&entry.value))
     }
 
     /// Returns a clone of the value of a live entry, or `None` if the key has no
@@ -372,7 +421,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
         Q: Hash + Eq + ?Sized,
         V: Clone,
     {
-        self.shared.visit(self.look_up(key), None, |entry| entry.value.clone())
+        self.shared.visit(self.look_up(key), |_| None, |entry| entry.value.clone())
     }
 
     /// Returns whether the key has a [live](DeadlineMap#live-and-expired-entries) entry.
@@ -393,7 +442,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        self.shared.visit(self.look_up(key), None, |_| ()).is_some()
+        self.shared.visit(self.look_up(key), |_| None, |_| ()).is_some()
     }
 
     /// Calls `change` with the value of a live entry, to change it in place, and returns its result. The deadline
@@ -419,7 +468,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        self.shared.visit(self.look_up(key), None, |entry| change(&mut entry.value))
+        self.shared.visit(self.look_up(key), |_| None, |entry| change(&mut entry.value))
     }
 
     /// Combines [`update`](DeadlineMap::update) and [`touch`](DeadlineMap::touch) in one lookup: calls `change`, then
@@ -448,7 +497,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
     {
         let lookup = self.look_up(key);
         let deadline = clock::later(lookup.now, duration);
-        self.shared.visit(lookup, Some(deadline), |entry| change(&mut entry.value))
+        self.shared.visit(lookup, |_| Some(deadline), |entry| change(&mut entry.value))
     }
 
     /// Sets the deadline of a live entry to an instant, whether that is later or earlier than before. If the instant
@@ -470,7 +519,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        self.shared.visit(self.look_up(key), Some(clock::tick_of(deadline)), |_| ()).is_some()
+        self.shared.visit(self.look_up(key), |_| Some(clock::tick_of(deadline)), |_| ()).is_some()
     }
 
     /// Returns the time until a live entry expires: until its deadline, or until the end of its
@@ -495,7 +544,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
     {
         let lookup = self.look_up(key);
         let now = lookup.now;
-        self.shared.visit(lookup, None, |entry| entry.remaining(now))
+        self.shared.visit(lookup, |_| None, |entry| entry.remaining(now))
     }
 
     /// Returns the instant at which a live entry expires: its deadline, or the end of its
@@ -519,7 +568,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        self.shared.visit(self.look_up(key), None, |entry| entry.deadline).map(clock::instant_of)
+        self.shared.visit(self.look_up(key), |_| None, |entry| entry.deadline).map(clock::instant_of)
     }
 
     /// An entry to insert, with the deadline that `deadline` returns for the current time.

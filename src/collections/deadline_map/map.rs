@@ -27,8 +27,10 @@ use crate::wheel::Tick;
 /// Any thread can insert, [touch](DeadlineMap::touch), read and remove entries by key, through `&self`. Clones are
 /// handles to the same map. Expired entries come out of [`Expirations`], a stream for one consumer.
 ///
+/// It is not a bounded cache: when it is full it refuses entries instead of evicting some. For that, use the crate `moka`.
+///
 /// **Keep the stream.** If it is dropped, as in `let (map, _) = DeadlineMap::new()`, the map silently drops entries
-/// that expire. See [the two halves](DeadlineMap#the-two-halves).
+/// that expire; [`without_expirations`](DeadlineMap::without_expirations) says that on purpose. See [the two halves](DeadlineMap#the-two-halves).
 ///
 /// # Deadlines
 ///
@@ -36,7 +38,7 @@ use crate::wheel::Tick;
 /// immediately, one with more than 500 years never. The map reads the clock of the current runtime, as
 /// [`Instant::now`](crate::Instant::now) does, or that of the timer passed to [`with_timer`](DeadlineMap::with_timer).
 /// Use it with one clock: on a runtime whose clock is behind, as after a test that advanced another, entries expire
-/// early.
+/// early. On most systems that clock stands still while the machine sleeps, so a session outlives a night of it.
 ///
 /// [`Builder::max_lifetime`] also limits how long an entry lives, however often it is touched.
 ///
@@ -106,8 +108,6 @@ use crate::wheel::Tick;
 /// assert!(!leases.touch("printer", LEASE), "it has expired");
 /// # }
 /// ```
-#[doc(alias = "TTL")]
-#[doc(alias = "cache")]
 #[doc(alias = "ExpiringMap")]
 pub struct DeadlineMap<K, V, S = RandomState> {
     pub(super) shared: Arc<Shared<K, V>>,
@@ -132,6 +132,24 @@ impl<K: Hash + Eq, V> DeadlineMap<K, V> {
     #[track_caller]
     pub fn new() -> (DeadlineMap<K, V>, Expirations<K, V>) {
         DeadlineMap::of(Config::default(), RandomState::new())
+    }
+
+    /// Creates an empty map for a program that does not ask what has expired. Expired entries are dropped when something is
+    /// inserted into the same part of the map.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hairspring::{DeadlineMap, Duration};
+    ///
+    /// let map = DeadlineMap::without_expirations();
+    /// map.insert("key", "value", Duration::ZERO);
+    /// assert_eq!(map.get("key"), None);
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn without_expirations() -> DeadlineMap<K, V> {
+        DeadlineMap::new().0
     }
 
     /// Creates an empty map that uses `timer` and its clock, and the stream of its expired entries. [Keep the

@@ -72,7 +72,7 @@ impl Map {
     /// `touch` by a thread that read the clock before any deadline. Returns whether the entry was there.
     fn touch_early(&self, key: u64, deadline: Tick) -> bool {
         let lookup = Lookup { hash: self.hash(&key), key: &key, now: Tick::ZERO };
-        self.shared.visit(lookup, Some(deadline), |_| ()).is_some()
+        self.shared.visit(lookup, |_| Some(deadline), |_| ()).is_some()
     }
 
     /// `remove` by such a thread. Returns whether it got the entry.

@@ -237,7 +237,7 @@ impl<K, V> Shared<K, V> {
     pub(super) fn visit<Q, R>(
         &self,
         lookup: Lookup<'_, Q>,
-        deadline: Option<Tick>,
+        deadline: impl FnOnce(&Entry<K, V>) -> Option<Tick>,
         code: impl FnOnce(&mut Entry<K, V>) -> R,
     ) -> Option<R>
     where
@@ -249,7 +249,7 @@ impl<K, V> Shared<K, V> {
         let (found, timers) = guard.find_live(lookup)?;
         let entry = found.into_mut();
         let result = self.inside(|| code(entry));
-        if let Some(deadline) = deadline {
+        if let Some(deadline) = deadline(entry) {
             let registered = entry.move_to(deadline, timers, self.consumer.is_exact());
             shard.unlock(guard, registered);
         }
@@ -388,7 +388,8 @@ impl<'a, K, V> MapShard<'a, K, V> {
         let (answer, unused, registered) = match table.find_mut(new.hash, |entry| entry.key == new.key) {
             Some(entry) if !entry.has_expired(new.now) => {
                 let answer = live(&mut new.value, &mut entry.value);
-                let registered = if REPLACES { entry.restart(new.deadline, end, timers, is_exact) } else { None };
+                let registered =
+                    if REPLACES { entry.restart(new.deadline, new.now, end, timers, is_exact) } else { None };
                 (answer, Some((new.key, new.value)), registered)
             }
             found => {
@@ -400,11 +401,11 @@ impl<'a, K, V> MapShard<'a, K, V> {
                 let Insert { hash, key, deadline, now, .. } = new;
                 *inserted += 1;
                 let due = if let Some(entry) = found {
-                    entry.restart(deadline, end, timers, is_exact);
+                    entry.restart(deadline, now, end, timers, is_exact);
                     displaced.push_back((mem::replace(&mut entry.key, key), mem::replace(&mut entry.value, value)));
                     Tick::ZERO
                 } else {
-                    guard.insert(Insert { hash, key, value, deadline: deadline.min(end), now }, end)
+                    guard.insert(Insert { hash, key, value, deadline, now }, end)
                 };
                 (answer, None, Some(due))
             }
@@ -599,7 +600,7 @@ mod tests {
         for n in 0..COUNT {
             let (deadline, now) = (Tick(start + 10_000), Tick(start + n));
             assert_eq!(map.insert(Insert { hash: n, key: n, value: (), deadline, now }), Ok(None));
-            let touched = map.visit(Lookup { hash: n, key: &n, now }, Some(Tick(start + 50_000)), |_| ());
+            let touched = map.visit(Lookup { hash: n, key: &n, now }, |_| Some(Tick(start + 50_000)), |_| ());
             assert!(touched.is_some());
         }
         let now = Tick(start + 20_000);
@@ -607,8 +608,8 @@ mod tests {
             assert_eq!(shard.take_due(now), None);
         }
         for n in 0..COUNT {
-            map.visit(Lookup { hash: n, key: &n, now }, Some(Tick::MAX), |_| ());
-            let deadline = map.visit(Lookup { hash: n, key: &n, now }, None, |entry| entry.deadline);
+            map.visit(Lookup { hash: n, key: &n, now }, |_| Some(Tick::MAX), |_| ());
+            let deadline = map.visit(Lookup { hash: n, key: &n, now }, |_| None, |entry| entry.deadline);
             assert_eq!(deadline, Some(Tick(start + n + LIFETIME)));
         }
     }

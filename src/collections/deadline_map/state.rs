@@ -14,7 +14,7 @@ use hashbrown::hash_table::OccupiedEntry;
 
 use crate::clock;
 use crate::clock::source::wheels_begin;
-use crate::wheel::{Key, Step, Tick, Wheel};
+use crate::wheel::{Key, Step, Tick, Ticks, Wheel};
 
 /// A shard with more entries than this has a wheel.
 const FEW: usize = 16;
@@ -62,6 +62,8 @@ pub(super) struct Entry<K, V> {
     pub(super) deadline: Tick,
     /// The end of the entry's lifetime: no deadline is later.
     end: Tick,
+    /// The time to live that it was inserted with.
+    life: Ticks,
     timer: Timed,
 }
 
@@ -131,7 +133,8 @@ impl<K, V> MapState<K, V> {
     /// Inserts an entry whose key is not in the table, and returns its deadline.
     #[inline]
     pub(super) fn insert(&mut self, new: Insert<K, V>, end: Tick) -> Tick {
-        let Insert { hash, key, value, deadline, now } = new;
+        let Insert { hash, key, value, deadline: asked, now } = new;
+        let deadline = asked.min(end);
         if self.timers.is_none() && self.table.len() == FEW {
             self.make_wheel(now);
         }
@@ -140,7 +143,8 @@ impl<K, V> MapState<K, V> {
             Some(wheel) => Timed::InWheel(wheel.insert(deadline, hash)),
             None => Timed::None { hash },
         };
-        table.insert_unique(hash, Entry { key, value, deadline, end, timer }, |entry| entry.timer.hash(timers));
+        let life = asked - now;
+        table.insert_unique(hash, Entry { key, value, deadline, end, life, timer }, |entry| entry.timer.hash(timers));
         deadline
     }
 
@@ -244,16 +248,23 @@ impl<K, V> Entry<K, V> {
         ((is_earlier || is_exact) && self.move_timer(timers, is_exact)).then_some(deadline)
     }
 
-    /// Begins a new lifetime, which lasts until `end`. Otherwise does the same as [`move_to`](Entry::move_to).
+    /// The deadline that gives it its own time to live again.
+    #[inline]
+    pub(super) fn renewed(&self, now: Tick) -> Tick {
+        now + self.life
+    }
+
+    /// Begins a new lifetime at `now`, which lasts until `end`. Otherwise does the same as [`move_to`](Entry::move_to).
     #[inline]
     pub(super) fn restart(
         &mut self,
         deadline: Tick,
+        now: Tick,
         end: Tick,
         timers: &mut Deadlines,
         is_exact: bool,
     ) -> Option<Tick> {
-        self.end = end;
+        (self.end, self.life) = (end, deadline - now);
         self.move_to(deadline, timers, is_exact)
     }
 
