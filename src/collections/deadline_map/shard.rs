@@ -455,7 +455,7 @@ impl<'a, K, V> MapShard<'a, K, V> {
     /// After `None` there may be more to do if `next` is not after `now`.
     pub(super) fn take_due(&self, now: Tick) -> Option<(K, V)> {
         let mut guard = self.lock()?;
-        let due = guard.take_due(now, self.next());
+        let due = guard.take_due(now);
         if due.is_some() {
             self.map.capacity.give(1);
         }

@@ -172,9 +172,8 @@ impl<K, V> MapState<K, V> {
         table.shrink_to(table.len() * 2, |entry| entry.timer.hash(timers));
     }
 
-    /// Takes out a displaced entry, or else the earliest if it is due at `now`, in at most `STEPS` steps. No entry is
-    /// due before `next`.
-    pub(super) fn take_due(&mut self, now: Tick, next: Tick) -> Option<(K, V)> {
+    /// Takes out a displaced entry, or else the earliest if it is due at `now`, in at most `STEPS` steps.
+    pub(super) fn take_due(&mut self, now: Tick) -> Option<(K, V)> {
         let taken = match self.displaced.pop_front() {
             Some(displaced) => {
                 if self.displaced.is_empty() {
@@ -183,7 +182,7 @@ impl<K, V> MapState<K, V> {
                 Some(displaced)
             }
             None if self.timers.is_none() => self.take_due_of_few(now),
-            None => self.take_due_by_wheel(now, next),
+            None => self.take_due_by_wheel(now),
         };
         self.expired += u64::from(taken.is_some());
         taken
@@ -201,9 +200,8 @@ impl<K, V> MapState<K, V> {
     }
 
     #[inline]
-    fn take_due_by_wheel(&mut self, now: Tick, next: Tick) -> Option<(K, V)> {
+    fn take_due_by_wheel(&mut self, now: Tick) -> Option<(K, V)> {
         let MapState { table, timers: Some(wheel), .. } = self else { return None };
-        wheel.skip_to(next.min(now));
         let mut steps = 0;
         while steps < STEPS {
             steps += 1;

@@ -223,7 +223,6 @@ impl Shard {
         }
         let (address, before) = (self.address(), wakes.wakers.len());
         let ShardState { wheel, lateness, .. } = &mut *state;
-        wheel.skip_to(self.next().min(now));
         let through = take_due(wheel, now, &mut wakes.wakers, |deadline| {
             lateness.record(now - deadline);
             Hooks::fires(address, deadline);
