@@ -75,7 +75,7 @@ mod clock;
 mod collections;
 mod core;
 mod deadline;
-/// The errors of this crate. Some have a second path: at the root, or in the module that returns them.
+/// The errors of this crate. [`Elapsed`] and [`DeadlineExceeded`] are at the root, too.
 ///
 /// All are `Clone`, `PartialEq`, `Eq`, `Send` and `Sync`. All but [`TryInsertError`] and [`GrpcTimeoutError`] convert
 /// to an [`io::Error`](std::io::Error).
@@ -99,11 +99,11 @@ mod deadline;
 /// [`GrpcTimeoutError`]: error::GrpcTimeoutError
 pub mod error {
     #[doc(inline)]
-    pub use crate::collections::deadline_map::TryInsertError;
+    pub use crate::collections::deadline_map::builder::TryInsertError;
     #[doc(inline)]
     pub use crate::deadline::{DeadlineExceeded, GrpcTimeoutError};
     #[doc(inline)]
-    pub use crate::io::LimitExceeded;
+    pub use crate::io::limits::LimitExceeded;
     pub use crate::util::error::{BuildError, Elapsed, Error};
 }
 mod future;

@@ -18,7 +18,7 @@
 //! # }
 //! ```
 
-mod limits;
+pub(crate) mod limits;
 
 use std::fmt;
 use std::io::{self, IoSlice};
@@ -34,8 +34,6 @@ use crate::timer::Timer;
 use limits::{Limits, Side};
 
 pub use limits::Limit;
-#[doc(no_inline)]
-pub use limits::LimitExceeded;
 
 /// A connection, or any other byte stream, with time limits. It starts without any.
 ///

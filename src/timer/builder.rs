@@ -43,7 +43,7 @@ pub(crate) trait TestClock: fmt::Debug + Send + Sync + UnwindSafe + RefUnwindSaf
 /// use hairspring::{Duration, Timer};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), hairspring::timer::BuildError> {
+/// # async fn main() -> Result<(), hairspring::error::BuildError> {
 /// let timer = Timer::builder().shards(2).resolution(Duration::from_micros(100)).build()?;
 /// timer.sleep(Duration::from_millis(1)).await;
 /// # Ok(())
@@ -215,7 +215,7 @@ impl Builder {
     /// use hairspring::{Duration, Timer, timer::Alarm};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), hairspring::timer::BuildError> {
+    /// # async fn main() -> Result<(), hairspring::error::BuildError> {
     /// // The cheapest alarm that is available here.
     /// let timer = Timer::builder().resolution(Duration::from_millis(1));
     /// let timer = timer.clone().alarm(Alarm::Timerfd).install().or_else(|_| timer.install())?;

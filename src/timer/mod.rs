@@ -6,7 +6,7 @@
 //! use hairspring::{Duration, Timer, timer::Alarm};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), hairspring::timer::BuildError> {
+//! # async fn main() -> Result<(), hairspring::error::BuildError> {
 //! let timer = Timer::builder().alarm(Alarm::Thread).resolution(Duration::from_millis(1)).build()?;
 //! timer.sleep(Duration::from_millis(2)).await;
 //! let metrics = timer.metrics();
@@ -28,5 +28,3 @@ pub use crate::core::driver::Driver;
 pub use crate::core::statistics::Lateness;
 #[cfg(feature = "metrics")]
 pub use crate::integration::metrics::Reporter;
-#[doc(no_inline)]
-pub use crate::util::error::BuildError;

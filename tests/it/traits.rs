@@ -7,8 +7,9 @@ use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::time::SystemTime;
 
 use crate::common::{HOUR, ms, poll, polled};
-use hairspring::deadline_map::{self, TryInsertError};
+use hairspring::deadline_map;
 use hairspring::delay_queue::{self, Expired};
+use hairspring::error::TryInsertError;
 use hairspring::error::{Elapsed, Error, GrpcTimeoutError};
 use hairspring::io::{Limit, LimitExceeded, TimeoutStream};
 use hairspring::stream::{self, ChunksTimeout, Debounce, IntervalStream, Throttle, ThrottleLatest, TimeoutRepeating};

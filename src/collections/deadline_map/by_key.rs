@@ -8,8 +8,9 @@ use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
 use std::time::Duration;
 
+use super::DeadlineMap;
+use super::builder::TryInsertError;
 use super::state::{Insert, Lookup};
-use super::{DeadlineMap, TryInsertError};
 use crate::clock::{self, Instant};
 use crate::wheel::Tick;
 

@@ -44,7 +44,7 @@
 //! # }
 //! ```
 
-mod builder;
+pub(crate) mod builder;
 mod by_key;
 mod consumer;
 pub(crate) mod expirations;
@@ -56,11 +56,7 @@ mod state;
 
 pub use super::Metrics;
 pub use builder::Builder;
-#[doc(no_inline)]
-pub use builder::TryInsertError;
+
 // `DeadlineMap` and `Expirations` are at the root only.
 pub(crate) use expirations::Expirations;
 pub(crate) use map::DeadlineMap;
-
-#[doc(no_inline)]
-pub use crate::util::error::BuildError;
