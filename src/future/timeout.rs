@@ -96,7 +96,7 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
 ///
 /// | returned by | type | resolves to |
 /// |---|---|---|
-/// | [`timeout`], [`timeout_at`], [`Timer::timeout`] | `Timeout<F>` | `Result<F::Output, Elapsed>` |
+/// | [`timeout`], [`timeout_at`], [`Timer::timeout`](crate::Timer::timeout) | `Timeout<F>` | `Result<F::Output, Elapsed>` |
 /// | [`boot::timeout`](crate::boot::timeout()), [`boot::timeout_at`](crate::boot::timeout_at) | `Timeout<F, boot::Instant>` | `Result<F::Output, Elapsed>` |
 /// | [`wall::timeout_at`](crate::wall::timeout_at) | `Timeout<F, SystemTime>` | `Result<F::Output, Elapsed>` |
 /// | [`Deadline::limit`](crate::Deadline::limit) | `Timeout<F, Deadline, DeadlineExceeded>` | `Result<F::Output, DeadlineExceeded>` |

@@ -1,4 +1,4 @@
-//! [`TimeoutStream`], a connection with time limits. Its errors contain a [`LimitExceeded`], which names the [`Limit`].
+//! [`TimeoutStream`], a connection with time limits. Its errors contain a [`LimitExceeded`](crate::error::LimitExceeded), which names the [`Limit`].
 //!
 //! This module needs no feature of this crate. `AsyncReadExt` and `AsyncWriteExt` need tokio's feature `io-util`.
 //!
@@ -54,7 +54,7 @@ pub use limits::Limit;
 /// # Errors
 ///
 /// When a limit passes, an operation fails with [`ErrorKind::TimedOut`](io::ErrorKind::TimedOut) and a
-/// [`LimitExceeded`] as the inner error. The stream stays usable, and no byte is lost:
+/// [`LimitExceeded`](crate::error::LimitExceeded) as the inner error. The stream stays usable, and no byte is lost:
 /// - After a read or write timeout, the next operation has the full time again.
 /// - After an idle timeout, a read that has to wait fails immediately, until bytes move or a write, flush or shutdown
 ///   that had to wait ends.

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use tokio::runtime::{self, Handle, RuntimeFlavor, RuntimeMetrics};
 use tokio::sync::oneshot;
 
-use crate::clock::{self, source::LAST};
+use crate::clock::{self, instant, source::LAST};
 use crate::core::registry;
 use crate::test_util::idle::{Nap, Steps, wait_until};
 use crate::test_util::manual::ManualClock;
@@ -160,7 +160,10 @@ impl Keeper {
         self.has_ended.store(true, SeqCst);
         OWN_CLOCKS.fetch_sub(usize::from(!self.is_tokios()), SeqCst);
         unpoisoned(KEEPERS.write()).retain(|known| !Arc::ptr_eq(known, self));
-        drop(self.state().blocks.take());
+        let mut state = self.state();
+        let gone = (state.blocks.take(), std::mem::take(&mut state.waiting));
+        drop(state);
+        drop(gone);
         self.wake();
     }
 
@@ -193,6 +196,12 @@ impl Keeper {
     fn time(&self) -> Tick {
         let _entered = self.runtime.enter();
         clock::now()
+    }
+
+    /// Whether tokio's clock stands still: a task may have resumed it.
+    fn is_paused(&self) -> bool {
+        let _entered = self.runtime.enter();
+        instant::is_paused()
     }
 
     /// Keeps the clock still: for a hold taken here, or for a test that settles.
@@ -242,7 +251,12 @@ impl Keeper {
 
     /// Lets the thread tell a test that the runtime is idle.
     pub(super) fn tell_when_idle(self: &Arc<Self>, waiting: Waiting) {
-        self.state().waiting.push(waiting);
+        let mut state = self.state();
+        if self.has_ended.load(SeqCst) {
+            return;
+        }
+        state.waiting.push(waiting);
+        drop(state);
         if self.thread.get().is_none() {
             self.start(None);
         }
@@ -448,7 +462,7 @@ impl Run {
         }
         let keeper = &self.keeper;
         match (job, &keeper.clock) {
-            (Job::Tell, None) if keeper.state().told != Some(keeper.time()) => {
+            (Job::Tell, None) if keeper.state().told != Some(keeper.time()) && keeper.is_paused() => {
                 // A task has moved the clock. What is due by now fires.
                 keeper.let_none_alarm();
                 false
@@ -466,8 +480,7 @@ impl Run {
     }
 
     fn report(&mut self, job: Job) {
-        let state = self.keeper.state();
-        if job == Job::Tell && tell_the_last(state, |waiting| waiting.gives_up) {
+        if job == Job::Tell && tell_the_last(self.keeper.state(), |waiting| waiting.gives_up) {
             return self.acted();
         }
         if !std::mem::replace(&mut self.has_reported, true) {

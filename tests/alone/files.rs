@@ -411,29 +411,3 @@ fn timers_fire_if_no_timerfd_can_be_opened() {
         });
     });
 }
-
-/// A bug that this crate had: it kept two files open for each piece of work that had just ended.
-#[cfg(feature = "test-util")]
-#[test]
-fn blocking_work_that_ends_keeps_no_file_open() {
-    // Two files each would be too many.
-    const WORKS: usize = 32;
-    with_few_files(|| {
-        multi_thread(2).block_on(async {
-            hairspring::pause();
-            hairspring::test_util::spawn_blocking(|| ()).await.unwrap();
-            let ends = std::sync::Arc::new(std::sync::Barrier::new(WORKS));
-            let works: Vec<_> = (0..WORKS)
-                .map(|_| {
-                    let ends = ends.clone();
-                    hairspring::test_util::spawn_blocking(move || _ = ends.wait())
-                })
-                .collect();
-            for work in works {
-                work.await.unwrap();
-                File::open("/dev/null").expect("the limit is not reached");
-            }
-            sleep(HOUR).await;
-        });
-    });
-}

@@ -108,15 +108,12 @@ pub(crate) fn on_both_flavours<F: Future<Output = ()> + 'static>(test: fn() -> F
     }
 }
 
-/// Runs `test` on a paused runtime of each flavour.
+/// Runs `test` on a paused runtime, and in a bubble with workers.
 #[cfg(feature = "test-util")]
 pub(crate) fn in_virtual_time<F: Future<Output = ()> + Send + 'static>(test: fn() -> F) {
     must_end(move || {
         paused().block_on(test());
-        multi_thread(2).block_on(async {
-            hairspring::pause();
-            tokio::spawn(test()).await.unwrap();
-        });
+        hairspring::test_util::Bubble::new().workers(2).run(|| async { tokio::spawn(test()).await.unwrap() });
     });
 }
 
@@ -380,15 +377,4 @@ pub(crate) fn for_seeds(rounds: u64, mut round: impl FnMut(u64)) {
         });
         round(seed);
     }
-}
-
-/// Whether the clock of a paused multi-thread runtime can see blocking work and the thread in `block_on`. It can on
-/// Linux, except under an emulator of another CPU, because that shows the host's system calls.
-pub(crate) fn threads_are_seen() -> bool {
-    #[cfg(target_os = "linux")]
-    let seen = std::fs::read_to_string("/proc/thread-self/syscall")
-        .is_ok_and(|doing| doing.starts_with(&format!("{} ", libc::SYS_read)));
-    #[cfg(not(target_os = "linux"))]
-    let seen = false;
-    seen
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use crate::common::{
-    HOUR, Wakes, YEAR, in_virtual_time, ms, on_both_flavours, on_wake, paused, poll, poll_with, polled,
+    HOUR, Wakes, YEAR, current_thread, in_virtual_time, ms, must_end_on, on_wake, paused, poll, poll_with, polled,
     spend_the_budget,
 };
 use hairspring::test_util::{ManualClock, set_wall, suspend};
@@ -95,7 +95,7 @@ fn an_interval_counts_suspended_time() {
 fn boot_and_wall_follow_a_manual_clock() {
     macro_rules! follows {
         ($now:expr, $sleep_until:expr, $jump:expr) => {
-            let runtime = crate::common::current_thread();
+            let runtime = current_thread();
             let _guard = runtime.enter();
             let clock = ManualClock::new();
             let timer = Timer::builder().clock(&clock).install().unwrap();
@@ -144,7 +144,7 @@ fn a_suspension_reaches_no_other_runtime() {
 
 #[test]
 fn time_goes_on_through_pause_and_resume() {
-    on_both_flavours(|| async {
+    must_end_on(current_thread(), async || {
         let mut last = boot::Instant::now();
         let mut goes_on = |least| {
             let now = boot::Instant::now();

@@ -8,7 +8,7 @@ use std::thread;
 
 use crate::common::{HOUR, OnDrop, current_thread, ms, must_end, panic_message};
 use crate::kinds::{DAY, Kind, on_each};
-use hairspring::test_util::{self, Bubble, bubble};
+use hairspring::test_util::{Bubble, bubble};
 use hairspring::{Duration, Instant, interval, sleep, timeout};
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
@@ -16,8 +16,8 @@ use tokio::task::{JoinSet, spawn_blocking, yield_now};
 
 const KINDS: [Kind; 6] = [
     Kind::Bubble,
-    Kind::BubbleOfWorkers(1),
-    Kind::BubbleOfWorkers(4),
+    Kind::Workers(1),
+    Kind::Workers(4),
     Kind::BubbleOn(&Kind::StartPaused),
     Kind::BubbleOn(&Kind::PausedLater),
     Kind::BubbleOn(&Kind::Workers(2)),
@@ -129,7 +129,7 @@ fn tasks_that_end_without_time_passing_are_allowed() {
             for _ in 0..100 {
                 yield_now().await;
             }
-            test_util::spawn_blocking(|| thread::sleep(ms(50))).await.unwrap();
+            spawn_blocking(|| thread::sleep(ms(50))).await.unwrap();
         });
         let ticks = tokio::spawn(async {
             let mut every = interval(HOUR);

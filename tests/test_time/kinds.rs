@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use crate::common::{HOUR, joined, ms, must_end, step, threads_are_seen};
+use crate::common::{HOUR, joined, ms, must_end, step};
 use hairspring::test_util::Bubble;
 use hairspring::{Duration, Instant, sleep, timeout};
 use tokio::runtime::{Builder, Runtime};
@@ -23,10 +23,9 @@ pub(crate) enum Kind {
     PausedLater,
     /// A current-thread runtime, paused by tokio's `pause`.
     PausedByTokio,
-    /// A multi-thread runtime.
-    Workers(usize),
     Bubble,
-    BubbleOfWorkers(usize),
+    /// A bubble with so many workers.
+    Workers(usize),
     /// A bubble on a runtime that the test builds.
     BubbleOn(&'static Kind),
 }
@@ -35,7 +34,7 @@ pub(crate) enum Kind {
 pub(crate) const TOKIOS: [Kind; 4] = [Kind::StartPaused, Kind::NoSockets, Kind::PausedLater, Kind::PausedByTokio];
 pub(crate) const WORKERS: [Kind; 3] = [Kind::Workers(1), Kind::Workers(2), Kind::Workers(4)];
 /// Bubbles that build a runtime.
-pub(crate) const BUBBLES: [Kind; 2] = [Kind::Bubble, Kind::BubbleOfWorkers(2)];
+pub(crate) const BUBBLES: [Kind; 2] = [Kind::Bubble, Kind::Workers(2)];
 
 impl Kind {
     pub(crate) fn make(self) -> Runtime {
@@ -48,7 +47,7 @@ impl Kind {
             Kind::StartPaused => _ = current_thread.enable_all().start_paused(true),
             Kind::NoSockets => _ = current_thread.enable_time().start_paused(true),
             Kind::PausedLater | Kind::PausedByTokio | Kind::Bubble => _ = current_thread.enable_all(),
-            Kind::Workers(workers) | Kind::BubbleOfWorkers(workers) => {
+            Kind::Workers(workers) => {
                 let mut builder = Builder::new_multi_thread();
                 builder.worker_threads(workers).enable_all();
                 return builder;
@@ -76,20 +75,12 @@ impl Kind {
     pub(crate) fn run_in<F: Future>(self, bubble: Bubble, code: impl FnOnce() -> F) -> F::Output {
         match self {
             Kind::Bubble => bubble.run(code),
-            Kind::BubbleOfWorkers(workers) => bubble.workers(workers).run(code),
+            Kind::Workers(workers) => bubble.workers(workers).run(code),
             Kind::BubbleOn(kind) => bubble.runtime(kind.builder()).run(code),
             _ => self.make().block_on(async {
                 self.pause();
                 code().await
             }),
-        }
-    }
-
-    /// Whether the clock sees the future in `block_on`.
-    pub(crate) fn sees_the_root(self) -> bool {
-        match self {
-            Kind::Workers(_) => threads_are_seen(),
-            _ => true,
         }
     }
 }
@@ -103,8 +94,7 @@ pub(crate) async fn maybe_in_a_task<F: Future<Output = ()> + Send + 'static>(in_
     }
 }
 
-/// Runs `test` on a paused runtime of each kind, and fails if it hangs. If the clock does not see the future in
-/// `block_on`, the test is a task.
+/// Runs `test` on a paused runtime of each kind, and fails if it hangs.
 pub(crate) fn on_each<F: Future<Output = ()> + Send + 'static>(
     kinds: &[Kind],
     test: impl Fn() -> F + Send + Clone + 'static,
@@ -112,7 +102,7 @@ pub(crate) fn on_each<F: Future<Output = ()> + Send + 'static>(
     for &kind in kinds {
         let test = test.clone();
         println!("on {kind:?}");
-        must_end(move || kind.run(|| maybe_in_a_task(!kind.sees_the_root(), test)));
+        must_end(move || kind.run(test));
     }
 }
 

@@ -16,7 +16,6 @@ mod paused;
 mod pending;
 mod settle;
 mod stuck;
-mod threads;
 mod wall;
 
 /// A process that runs an ignored test of this program, and nothing else.

@@ -1,55 +1,56 @@
-//! With a grace, a paused clock waits in real time for events from outside the runtime.
+//! With a grace, a bubble's clock waits in real time for events from outside.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::thread;
 use std::time::Instant as Real;
 
-use crate::common::{HOUR, current_thread, ms, multi_thread, must_end_on, panic_message};
-use hairspring::test_util::pause_with_grace;
-use hairspring::{Duration, Instant, pause, resume, sleep, timeout};
+use crate::common::{HOUR, ms, must_end};
+use hairspring::test_util::Bubble;
+use hairspring::{Duration, Instant, sleep, timeout};
 use tokio::sync::mpsc;
 
-/// Runs `test` on runtimes of each kind, and fails if it hangs.
-fn on_each_runtime<F: Future<Output = ()> + Send + 'static>(test: impl Fn() -> F + Send + Clone + 'static) {
-    for make in [current_thread, || multi_thread(1), || multi_thread(4)] {
-        let test = test.clone();
-        must_end_on(make(), async move || tokio::spawn(test()).await.unwrap());
+/// Runs `test` in bubbles with a grace, and fails if it hangs.
+fn in_each_bubble<F: Future<Output = ()> + Send + 'static>(
+    grace: Duration,
+    test: impl Fn() -> F + Send + Copy + 'static,
+) {
+    for make in [Bubble::new, || Bubble::new().workers(1), || Bubble::new().workers(4)] {
+        must_end(move || make().grace(grace).run(|| async { tokio::spawn(test()).await.unwrap() }));
+        must_end(move || make().grace(grace).run(test));
     }
 }
 
 #[test]
 fn each_move_of_the_clock_comes_after_the_grace() {
-    for grace in [Duration::ZERO, ms(10)] {
-        on_each_runtime(move || async move {
-            pause_with_grace(grace);
-            let (start, real) = (Instant::now(), Real::now());
-            for n in 1..=5 {
-                sleep(HOUR).await;
-                // tokio's clock rounds each sleep up.
-                assert!((n * HOUR..=n * (HOUR + ms(1))).contains(&start.elapsed()), "{:?}", start.elapsed());
-                assert!(real.elapsed() >= n * grace, "{:?}", real.elapsed());
-            }
-        });
-    }
+    const GRACE: Duration = Duration::from_millis(10);
+    in_each_bubble(GRACE, || async {
+        let (start, real) = (Instant::now(), Real::now());
+        for n in 1..=5 {
+            sleep(HOUR).await;
+            assert_eq!(start.elapsed(), n * HOUR);
+            assert!(real.elapsed() >= n * GRACE, "{:?}", real.elapsed());
+        }
+    });
+}
+
+const MESSAGES: u32 = 60;
+
+/// One message each 20 ms.
+fn messages() -> mpsc::UnboundedReceiver<()> {
+    let (sender, messages) = mpsc::unbounded_channel();
+    thread::spawn(move || {
+        for _ in 0..MESSAGES {
+            thread::sleep(ms(20));
+            sender.send(()).unwrap();
+        }
+    });
+    messages
 }
 
 #[test]
 fn outside_messages_restart_the_grace() {
-    const MESSAGES: u32 = 60;
-    const GRACE: Duration = Duration::from_secs(1);
-    fn messages() -> mpsc::UnboundedReceiver<()> {
-        let (sender, messages) = mpsc::unbounded_channel();
-        thread::spawn(move || {
-            for _ in 0..MESSAGES {
-                thread::sleep(ms(20));
-                sender.send(()).unwrap();
-            }
-        });
-        messages
-    }
-    on_each_runtime(|| async {
-        pause_with_grace(GRACE);
+    in_each_bubble(Duration::from_secs(1), || async {
         let (mut messages, count) = (messages(), Arc::<AtomicU32>::default());
         let counts = count.clone();
         let receiver = tokio::spawn(async move {
@@ -61,82 +62,50 @@ fn outside_messages_restart_the_grace() {
         assert_eq!(count.load(SeqCst), MESSAGES);
         receiver.await.unwrap();
     });
-    // Here only the future of `block_on` runs.
-    for make in [current_thread, || multi_thread(2)] {
-        must_end_on(make(), async move || {
-            pause_with_grace(GRACE);
+}
+
+/// A bug that this crate had: the grace counted time in which the whole process stood still, as in a debugger, and the
+/// clock jumped.
+#[cfg(unix)]
+#[test]
+fn a_process_that_stands_still_has_no_grace() {
+    use rustix::process::{Pid, Signal, kill_process};
+    const WITHIN: &str = "HAIRSPRING_STANDS_STILL";
+    let name = "pause_grace::a_process_that_stands_still_has_no_grace";
+    if std::env::var_os(WITHIN).is_some() {
+        println!("begins");
+        return Bubble::new().grace(Duration::from_secs(1)).workers(2).run(|| async {
             let mut messages = messages();
             for _ in 0..MESSAGES {
                 timeout(HOUR, messages.recv()).await.expect("no time passes").unwrap();
             }
         });
     }
-}
-
-#[test]
-fn no_grace_is_left_after_a_resume() {
-    on_each_runtime(|| async {
-        pause_with_grace(HOUR);
-        resume();
-        let real = Real::now();
-        sleep(ms(5)).await;
-        assert!(real.elapsed() >= ms(5), "time is real again");
-        pause();
-        let start = Instant::now();
-        sleep(HOUR).await;
-        assert!(start.elapsed() >= HOUR && real.elapsed() < HOUR);
-        resume();
-        pause_with_grace(ms(1));
-        sleep(HOUR).await;
-        assert_eq!(panic_message(|| pause_with_grace(HOUR)), panic_message(pause), "the clock is already paused");
-        sleep(HOUR).await;
+    must_end(move || {
+        let mut child = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", name, "--nocapture"])
+            .env(WITHIN, "yes")
+            .spawn()
+            .unwrap();
+        let pid = Pid::from_child(&child);
+        for _ in 0..3 {
+            thread::sleep(ms(150));
+            kill_process(pid, Signal::STOP).unwrap();
+            thread::sleep(ms(1_500));
+            kill_process(pid, Signal::CONT).unwrap();
+        }
+        assert!(child.wait().unwrap().success());
     });
 }
 
 #[test]
 fn tokios_own_timers_take_real_time() {
-    on_each_runtime(|| async {
-        pause_with_grace(Duration::from_secs(1));
+    in_each_bubble(Duration::from_secs(1), || async {
         let (start, real) = (Instant::now(), Real::now());
         tokio::time::sleep(ms(5)).await;
         assert!(real.elapsed() >= ms(5));
         assert_eq!(start.elapsed(), Duration::ZERO);
         sleep(HOUR).await;
         assert_eq!(start.elapsed(), HOUR);
-    });
-}
-
-/// The clock of a current-thread runtime was tokio's, and is ahead of the system's.
-#[test]
-fn time_goes_on_from_where_tokios_clock_stands() {
-    must_end_on(current_thread(), async || {
-        pause();
-        let start = Instant::now();
-        sleep(HOUR).await;
-        resume();
-        pause_with_grace(ms(1));
-        assert!((HOUR..2 * HOUR).contains(&start.elapsed()), "{:?}", start.elapsed());
-        sleep(HOUR).await;
-        assert!(start.elapsed() >= 2 * HOUR);
-    });
-}
-
-/// A bug that this crate had: each pause left a task that stayed until the runtime ended.
-#[test]
-fn pausing_again_and_again_leaves_no_tasks() {
-    const PAUSES: usize = 50;
-    on_each_runtime(|| async {
-        let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
-        let pause_and_resume = |grace| {
-            pause_with_grace(grace);
-            resume();
-        };
-        pause_and_resume(ms(1));
-        let before = tasks();
-        for _ in 0..PAUSES {
-            pause_and_resume(Duration::ZERO);
-            pause_and_resume(ms(1));
-        }
-        assert!(tasks() < before + PAUSES / 2, "{} tasks, and before {before}", tasks());
     });
 }

@@ -2,26 +2,17 @@
 //! that it is exact: see `tests/it/fuzz`. The cases here are rare in such programs.
 
 use std::sync::{Arc, Mutex};
-use std::thread;
 
 use crate::common::{
-    HOUR, Random, Wakes, block_a_worker, both_flavours, current_thread, ms, multi_thread, must_end, must_end_on,
-    on_both_flavours, on_wake, panicked, poll, poll_with, polled, until, wait_until, watched,
+    HOUR, Random, current_thread, inside, ms, multi_thread, must_end_on, on_wake, panicked, poll_with, polled, until,
 };
-use crate::kinds::{BUBBLES, DAY, MICRO, TOKIOS, WORKERS, maybe_in_a_task, on_each, on_each_and_in_a_task};
-use crate::threads::inside::holds_time;
-use hairspring::test_util::{self, advance_and_settle};
-use hairspring::timer::Alarm;
-use hairspring::{Duration, Instant, Sleep, Timer, advance, pause, resume, sleep, sleep_until};
+use crate::kinds::{DAY, Kind, MICRO, TOKIOS, WORKERS, maybe_in_a_task, on_each};
+use hairspring::test_util::{self, advance_and_settle, settle};
+use hairspring::{Duration, Instant, Timer, advance, pause, resume, sleep, sleep_until};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
 const NOT_PAUSED: &str = "time is not frozen: call `pause` first";
-
-#[test]
-fn time_stands_while_code_blocks_between_awaits() {
-    on_each_and_in_a_task(&[WORKERS.as_slice(), &BUBBLES].concat(), holds_time);
-}
 
 /// Sleeps of random lengths, and a clock that is moved past them step by step.
 async fn advances(with_tokio: bool) {
@@ -83,7 +74,7 @@ fn what_was_sent_before_an_advance_is_seen_before_the_end_of_a_wait() {
 
 #[test]
 fn a_timer_that_waits_at_a_resume_fires_in_real_time() {
-    on_each(&[TOKIOS.as_slice(), &WORKERS].concat(), || async {
+    on_each(&TOKIOS, || async {
         sleep(DAY).await;
         let waits = tokio::spawn(sleep(ms(20)));
         tokio::task::yield_now().await;
@@ -134,66 +125,30 @@ fn timers_that_are_made_after_a_resume_fire_in_real_time() {
         },
     ];
     for make in timers {
-        for runtime in [multi_thread(2), current_thread()] {
-            must_end_on(runtime, move || async move {
-                test_util::pause_with_grace(Duration::from_nanos(1));
-                advance(HOUR).await;
-                resume();
-                let (timer, start) = (make(), std::time::Instant::now());
-                timer.sleep(ms(2)).await;
-                sleep(ms(2)).await;
-                assert!(start.elapsed() >= ms(4));
-            });
-        }
-    }
-}
-
-/// A bug that this crate had: the timer ended with the runtime, although its driver did not.
-#[test]
-fn a_driver_may_leave_a_paused_runtime_that_ends() {
-    for is_polled in [false, true] {
-        must_end(move || {
-            let paused = multi_thread(1);
-            let (timer, driver) = paused.block_on(async {
-                pause();
-                let (timer, mut driver) = Timer::builder().build_with_driver().unwrap();
-                if is_polled {
-                    assert!(poll(&mut driver).is_pending());
-                }
-                (timer, driver)
-            });
-            drop(paused);
-            multi_thread(1).block_on(async {
-                let (driver, start) = (tokio::spawn(driver), std::time::Instant::now());
-                timer.sleep(ms(2)).await;
-                assert!(start.elapsed() >= ms(2));
-                timer.shutdown();
-                driver.await.unwrap();
-            });
-        });
-    }
-}
-
-/// Bugs that this crate had: a helper fired the timers of a late driver, as time passed on the system's clock.
-#[test]
-fn a_timer_follows_before_its_driver_has_run() {
-    must_end(|| {
-        let runtime = multi_thread(1);
-        let blocked = runtime.spawn(async {
-            let before = Timer::builder().build().unwrap();
-            before.sleep(MICRO).await;
+        must_end_on(current_thread(), move || async move {
             pause();
-            let (with_driver, driver) = Timer::builder().build_with_driver().unwrap();
-            drop(tokio::spawn(driver));
-            let timers = [before, with_driver, Timer::builder().build().unwrap(), Timer::builder().install().unwrap()];
-            let mut naps = timers.map(|timer| polled(timer.sleep(MICRO)));
-            thread::sleep(ms(20));
-            assert_eq!([0, 1, 2, 3].map(|n| poll(&mut naps[n]).is_pending()), [true; 4], "the drivers come later");
-            for nap in naps {
-                nap.await;
-            }
+            advance(HOUR).await;
+            resume();
+            let (timer, start) = (make(), std::time::Instant::now());
+            timer.sleep(ms(2)).await;
+            sleep(ms(2)).await;
+            assert!(start.elapsed() >= ms(4));
         });
-        runtime.block_on(blocked).unwrap();
+    }
+}
+
+/// Its clock ends with the bubble.
+#[test]
+fn a_timer_of_a_bubble_with_workers_ends_with_it() {
+    let (timer, mut waits, driver) = Kind::Workers(1).run(|| async {
+        let (timer, driver) = Timer::builder().build_with_driver().unwrap();
+        let waits = polled(timer.try_sleep(HOUR));
+        (timer, waits, driver)
+    });
+    must_end_on(current_thread(), async move || {
+        (&mut waits).await.unwrap_err();
+        assert!(timer.is_shutdown());
+        driver.await;
     });
 }
 
@@ -220,8 +175,7 @@ fn tasks_that_an_advance_wakes_run_when_they_do_with_tokio() {
 /// nothing.
 #[test]
 fn a_replaced_timer_ends_after_its_last_sleep() {
-    on_both_flavours(|| async {
-        pause();
+    on_each(&[Kind::StartPaused, Kind::Workers(2)], || async {
         let tasks = || Handle::current().metrics().num_alive_tasks();
         tokio::spawn(sleep(ms(1))).await.unwrap();
         let before = tasks();
@@ -234,69 +188,65 @@ fn a_replaced_timer_ends_after_its_last_sleep() {
     });
 }
 
-/// A bug that this crate had: such a timer fired only once the clock moved, so `settle` did not wait for its task.
-#[test]
-fn a_timer_that_is_due_fires_at_the_pause() {
-    // A short sleep might have ended before its first poll.
-    fn soon(nap: Sleep) -> (Sleep, Arc<Wakes>) {
-        let (mut nap, woken) = watched(nap);
-        nap.reset_at(Instant::now() + ms(10));
-        (nap, woken)
-    }
-
-    must_end_on(multi_thread(1), async || {
-        // While the only worker blocks, nobody fires this timer.
-        Timer::builder().alarm(Alarm::Tokio).install().unwrap();
-        let (nap, woken) = soon(sleep(HOUR));
-        let _release = block_a_worker(&Handle::current());
-        wait_until(|| Instant::now() >= nap.deadline());
-        pause();
-        assert_eq!(woken.count(), 1);
-    });
-    // If the program runs the driver, at the driver's next poll.
-    must_end_on(current_thread(), async || {
-        let (timer, driver) = Timer::builder().alarm(Alarm::Tokio).build_with_driver().unwrap();
-        tokio::spawn(driver);
-        let (nap, woken) = soon(timer.sleep(HOUR));
-        tokio::task::yield_now().await;
-        while Instant::now() < nap.deadline() {}
-        test_util::pause_with_grace(ms(1));
-        let _hold = test_util::hold();
-        until(|| woken.count() > 0).await;
-    });
-}
-
 #[test]
 fn misuse_panics_with_the_callers_line() {
-    let here = |message: &str, line| (message.to_owned(), file!().to_owned(), line);
-    let called_by = |name, line| format!("{NOT_PAUSED} (`{name}` was called at {}:{line}:", file!());
-    for runtime in both_flavours() {
-        // The second round checks that messages do not depend on whether a clock of the process was ever paused.
-        for _ in 0..2 {
-            assert_eq!(panicked(|| runtime.block_on(async { resume() })), here(NOT_PAUSED, line!()));
-            let (message, ..) = panicked(|| runtime.block_on(advance(ms(1))));
-            assert!(message.starts_with(&called_by("advance", line!() - 1)), "{message}");
-            let (message, ..) = panicked(|| runtime.block_on(async { advance_and_settle(ms(1)).await }));
-            assert!(message.starts_with(&called_by("advance_and_settle", line!() - 1)), "{message}");
-            // As in tokio, the clock need not be paused before the first poll.
-            runtime.block_on(async {
-                let (start, moves) = (Instant::now(), advance(HOUR));
-                drop(advance(HOUR));
-                pause();
-                moves.await;
-                assert!(start.elapsed() >= HOUR);
-                resume();
-            });
-        }
+    let called_by = |why: &str, name, line| format!("{why} (`{name}` was called at {}:{line}:", file!());
+    let runtime = current_thread();
+    // The second round checks that messages do not depend on whether a clock of the process was ever paused.
+    for _ in 0..2 {
+        let (message, file, line) = panicked(|| runtime.block_on(async { resume() }));
+        assert_eq!((message.as_str(), file.as_str(), line), ("time is not frozen", file!(), line!() - 1));
+        let (message, ..) = panicked(|| runtime.block_on(advance(ms(1))));
+        assert!(message.starts_with(&called_by(NOT_PAUSED, "advance", line!() - 1)), "{message}");
+        let (message, ..) = panicked(|| runtime.block_on(async { advance_and_settle(ms(1)).await }));
+        assert!(message.starts_with(&called_by(NOT_PAUSED, "advance_and_settle", line!() - 1)), "{message}");
+        // As in tokio, the clock need not be paused before the first poll.
+        runtime.block_on(async {
+            let (start, moves) = (Instant::now(), advance(HOUR));
+            drop(advance(HOUR));
+            pause();
+            moves.await;
+            assert!(start.elapsed() >= HOUR);
+            resume();
+        });
     }
-    multi_thread(2).block_on(async {
-        assert_eq!(panicked(test_util::hold).0, NOT_PAUSED);
-        pause();
-        assert_eq!(panicked(pause).0, "time is already frozen");
-    });
     let outside = "time cannot be frozen from outside the Tokio runtime";
     let (message, ..) = panicked(|| futures::executor::block_on(advance(ms(1))));
     assert!(message.starts_with(outside), "{message}");
     assert_eq!(panicked(resume).0, outside);
     assert_eq!(panicked(pause).0, outside);
+}
+
+/// Where no test controls the clock, and tokio cannot pause it.
+#[test]
+fn elsewhere_the_way_out_is_named() {
+    let runtime = multi_thread(2);
+    let ways: [fn(); 4] = [
+        pause,
+        resume,
+        || drop(polled(Box::pin(advance(ms(1))))),
+        || {
+            drop(polled(Box::pin(advance_and_settle(ms(1)))));
+        },
+    ];
+    for way in ways {
+        let message = inside(&runtime, || panicked(way).0);
+        assert!(message.contains("test_util::Bubble::workers"), "{message}");
+    }
+    let needs_a_bubble: [fn(); 2] = [|| drop(test_util::hold()), || drop(polled(Box::pin(settle())))];
+    for way in needs_a_bubble {
+        for runtime in [current_thread(), multi_thread(1)] {
+            let message = inside(&runtime, || panicked(way).0);
+            assert!(message.contains("works in a bubble") && message.contains("Bubble::workers"), "{message}");
+        }
+    }
+}
+
+#[test]
+fn a_bubbles_own_clock_is_always_paused() {
+    Kind::Workers(2).run(|| async {
+        assert_eq!(panicked(pause).0, "time is already frozen");
+        assert!(panicked(resume).0.starts_with("the clock of a bubble with workers or a grace cannot run"));
+        advance(HOUR).await;
+    });
 }

@@ -2,14 +2,15 @@
 //!
 //! Each case hangs, so it runs in a separate process.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::process::Stdio;
 use std::sync::mpsc;
 use std::thread;
 
-use crate::common::{HOUR, HUNG, current_thread, ms, multi_thread, must_end};
-use hairspring::test_util::{bubble, hold, pause_with_grace, settle, spawn_blocking};
-use hairspring::{pause, sleep};
+use crate::common::{HOUR, HUNG, ms, must_end};
+use hairspring::sleep;
+use hairspring::test_util::{Bubble, bubble, hold, settle};
+use tokio::task::spawn_blocking;
 
 /// Blocks its thread forever.
 fn block() {
@@ -28,10 +29,7 @@ async fn holds_and_sleeps() {
 }
 
 fn on_workers<F: Future<Output = ()>>(code: impl FnOnce() -> F) {
-    multi_thread(2).block_on(async {
-        pause();
-        code().await;
-    });
+    Bubble::new().workers(2).run(code);
 }
 
 /// A name, code that hangs, and parts of the message, in order.
@@ -44,28 +42,19 @@ const FILE: &str = "tests/test_time/stuck.rs:";
 
 const CASES: [Case; 6] = [
     ("a task blocks a worker", || on_workers(blocks_and_sleeps), SLEEPS),
-    (
-        "a task blocks the only thread",
-        || {
-            current_thread().block_on(async {
-                pause_with_grace(ms(50));
-                blocks_and_sleeps().await;
-            });
-        },
-        SLEEPS,
-    ),
+    ("a task blocks the only thread", || Bubble::new().grace(ms(50)).run(blocks_and_sleeps), SLEEPS),
     ("a hold is kept in a bubble", || bubble(holds_and_sleeps), HELD),
     (
         "blocking work waits",
         || on_workers(|| async { spawn_blocking(block).await.unwrap() }),
-        &["has not moved for 5s: ", "blocking work ", FILE],
+        &["has not moved for 5s: ", "blocking work "],
     ),
     (
         "blocking work in a bubble waits for time",
         || {
             bubble(|| async {
                 let runtime = tokio::runtime::Handle::current();
-                tokio::task::spawn_blocking(move || runtime.block_on(sleep(HOUR))).await.unwrap();
+                spawn_blocking(move || runtime.block_on(sleep(HOUR))).await.unwrap();
             });
         },
         &["has not moved for 5s: ", "blocking work "],
@@ -73,7 +62,7 @@ const CASES: [Case; 6] = [
     (
         "a task blocks while another settles",
         || {
-            multi_thread(2).block_on(async {
+            on_workers(|| async {
                 tokio::spawn(async { block() });
                 settle().await;
             });
@@ -91,25 +80,27 @@ fn hangs() {
     CASES.iter().find(|case| case.0 == name).unwrap().1();
 }
 
-/// The output of a case, up to the point where it has all expected parts or time is up.
+/// The output of a case, up to a moment after it has all expected parts, or until time is up.
 fn said((name, _, expected): Case) -> String {
     let mut child =
         crate::alone("stuck::hangs").env(CASE, name).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-    let output = BufReader::new(child.stderr.take().unwrap());
+    let mut output = BufReader::new(child.stderr.take().unwrap());
     let (ended, ends) = mpsc::channel::<()>();
     let kills = thread::spawn(move || {
         let _ = ends.recv_timeout(HUNG / 2);
+        thread::sleep(ms(300));
         child.kill().unwrap();
         child.wait().unwrap();
     });
     let mut said = String::new();
-    for line in output.lines().map(Result::unwrap) {
+    for line in output.by_ref().lines().map(Result::unwrap) {
         said += &line;
         if says(&said, expected) {
             break;
         }
     }
     drop(ended);
+    said.extend(output.lines().map(Result::unwrap));
     kills.join().unwrap();
     said
 }
@@ -126,5 +117,6 @@ fn after_five_seconds_a_message_says_why() {
     for (case, (name, _, expected)) in all.into_iter().zip(CASES) {
         let said = case.join().unwrap();
         assert!(says(&said, expected), "{name}: {said}");
+        assert_eq!(said.matches("hairspring: the ").count(), 1, "{name}: {said}");
     }
 }
