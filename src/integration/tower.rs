@@ -155,7 +155,7 @@ impl<L> TimeoutLayer<L> {
 impl<L, A> TimeoutLayer<L, A> {
     /// Waits on `timer`, for all kinds of limits, instead of the timer of the runtime that polls the response.
     ///
-    /// If `timer` has a [capacity](crate::timer::Builder::capacity), the layer sheds load: a request that has to wait
+    /// If `timer` has a [capacity](crate::timer::Builder::max_pending), the layer sheds load: a request that has to wait
     /// while the timer is at capacity [fails](Timeout#errors).
     ///
     /// # Examples
@@ -166,7 +166,7 @@ impl<L, A> TimeoutLayer<L, A> {
     /// use hairspring::{Duration, Timer, error::Error, tower::TimeoutLayer};
     /// use tower::{Layer, ServiceExt, service_fn};
     ///
-    /// let timer = Timer::builder().capacity(1).build().unwrap();
+    /// let timer = Timer::builder().max_pending(1).build().unwrap();
     /// let stuck = service_fn(|_request: u8| std::future::pending::<Result<u8, std::io::Error>>());
     /// let service = TimeoutLayer::new(Duration::from_secs(60)).with_timer(&timer).layer(stuck);
     /// let mut first = service.clone().oneshot(7);
@@ -252,7 +252,7 @@ mod limit {
 /// The response resolves to one of these, in a `Box<dyn Error + Send + Sync>` like tower's:
 /// [`Elapsed`] if the limit passes first, [`DeadlineExceeded`] if that was the request's own deadline,
 /// [`error::Error`](crate::error::Error) if the response has to wait and the timer is at its
-/// [capacity](crate::timer::Builder::capacity) or was shut down, or the service's error. With
+/// [capacity](crate::timer::Builder::max_pending) or was shut down, or the service's error. With
 /// [`respond_with`](TimeoutLayer::respond_with) there is only the service's error, without a box.
 ///
 /// # Panics

@@ -7,8 +7,7 @@ use std::task::{Context, Poll};
 use crate::common::{HOUR, ms, polled};
 use futures::StreamExt;
 use hairspring::{
-    DeadlineMap, DelayQueue, Duration, Instant, Timer, TrySleep, boot, interval_at, sleep, sleep_until, timeout,
-    timeout_at,
+    DeadlineMap, DelayQueue, Duration, Instant, Timer, boot, interval_at, sleep, sleep_until, timeout, timeout_at,
 };
 use tokio::task::coop;
 
@@ -47,7 +46,7 @@ async fn each_ready_poll_spends_a_unit() {
             |cx| queue.poll_expired(cx),
             |cx| expirations.poll_next_unpin(cx),
             |cx| Pin::new(&mut full.try_sleep(HOUR)).poll(cx),
-            |cx| Pin::new(&mut TrySleep::from(boot::sleep(HOUR).with_timer(&full))).poll(cx),
+            |cx| Pin::new(&mut boot::sleep(HOUR).with_timer(&full).fallible()).poll(cx),
         ];
     });
     task.await.unwrap();

@@ -25,8 +25,6 @@ const WORLDS: &[World] = &[
     (later, tokio::time::pause),
     #[cfg(feature = "test-util")]
     (current_thread, hairspring::pause),
-    #[cfg(feature = "test-util")]
-    (|| crate::common::multi_thread(2), hairspring::pause),
 ];
 
 fn later() -> Runtime {
@@ -37,9 +35,7 @@ fn later() -> Runtime {
 
 /// Runs `test` in each world, and fails if it hangs.
 fn on_paused_clocks(test: impl AsyncFn() + Send + Copy + 'static) {
-    // On some systems the clock of a multi-thread runtime does not see the thread in `block_on`.
-    let worlds = if crate::common::threads_are_seen() { WORLDS } else { &WORLDS[..WORLDS.len().min(4)] };
-    for &(make, pause) in worlds {
+    for &(make, pause) in WORLDS {
         must_end_on(make(), async move || {
             pause();
             test().await;

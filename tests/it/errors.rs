@@ -4,7 +4,7 @@ use std::io;
 use std::task::Poll;
 
 use crate::common::{HOUR, poll};
-use hairspring::error::{BuildError, DeadlineExceeded, Elapsed, Error, LimitExceeded, TryInsertError};
+use hairspring::error::{DeadlineExceeded, Elapsed, Error};
 use hairspring::{Deadline, Timer};
 
 #[test]

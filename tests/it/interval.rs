@@ -13,13 +13,13 @@ async fn a_tick_is_late_after_5_ms_and_all_that_its_timer_may_delay_it() {
     for (resolution, coalesce) in
         [(ms(1), ms(0)), (ms(20), ms(0)), (ms(1), ms(20)), (ms(20), ms(20)), (ms(1_000), ms(1_000))]
     {
-        let timer = Timer::builder().resolution(resolution).coalesce(coalesce).build().unwrap();
+        Timer::builder().resolution(resolution).coalesce(coalesce).install().unwrap();
         let (most, period) = ((resolution + coalesce).max(ms(5)), ms(100_000));
         macro_rules! is_late_after_most {
             ($now:expr, $interval_at:expr) => {
                 for late in [most, most + Duration::from_nanos(1)] {
                     let start = $now;
-                    let mut ticks = $interval_at(start + period, period).with_timer(&timer);
+                    let mut ticks = $interval_at(start + period, period);
                     ticks.set_missed_tick_behavior(Delay);
                     assert!(ticks.tick().now_or_never().is_none());
                     tokio::time::advance(period + late).await;
@@ -86,26 +86,26 @@ async fn a_tick_that_is_reset_to_the_present_of_a_paused_clock_is_ready_at_once(
 fn a_full_timer_refuses_a_tick_and_loses_none() {
     let (timer, _driver) = Timer::builder().max_pending(1).build_with_driver().unwrap();
     let first = polled(timer.try_sleep(HOUR));
-    let mut ticks = timer.interval(HOUR);
+    let mut ticks = timer.interval(HOUR).fallible();
     for _ in 0..3 {
-        assert!(ticks.try_tick().now_or_never().unwrap().is_err_and(|error| error.is_at_capacity()));
+        assert!(ticks.tick().now_or_never().unwrap().is_err_and(|error| error.is_at_capacity()));
     }
     drop(first);
-    assert!(futures::executor::block_on(ticks.try_tick()).is_ok(), "there is room again");
+    assert!(futures::executor::block_on(ticks.tick()).is_ok(), "there is room again");
 }
 
 #[tokio::test(start_paused = true)]
 async fn fallible_ticks_keep_the_schedule_until_the_shutdown() {
     let timer = Timer::builder().build().unwrap();
-    let mut ticks = timer.interval(ms(10));
-    let start = ticks.try_tick().await.unwrap();
+    let mut ticks = timer.interval(ms(10)).fallible();
+    let start = ticks.tick().await.unwrap();
     tokio::time::advance(ms(25)).await;
     for late in [10, 20, 30] {
-        assert_eq!(ticks.try_tick().await, Ok(start + ms(late)));
+        assert_eq!(ticks.tick().await, Ok(start + ms(late)));
     }
-    let mut later = timer.interval_at(start + ms(50), ms(10));
-    assert_eq!((later.try_tick().await, later.try_tick().await), (Ok(start + ms(50)), Ok(start + ms(60))));
-    let waiting = tokio::spawn(async move { [later.try_tick().await, later.try_tick().await] });
+    let mut later = timer.interval_at(start + ms(50), ms(10)).fallible();
+    assert_eq!((later.tick().await, later.tick().await), (Ok(start + ms(50)), Ok(start + ms(60))));
+    let waiting = tokio::spawn(async move { [later.tick().await, later.tick().await] });
     settle().await;
     assert_eq!(timer.shutdown(), 1);
     assert_eq!(waiting.await.unwrap(), [Err(hairspring::error::Error::shutdown()); 2]);

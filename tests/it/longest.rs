@@ -45,7 +45,7 @@ fn endless(long: Duration, far: Instant) -> Vec<Named> {
         waiting,
         timeout(long, pending::<()>()),
         timeout_at(far, pending::<()>()),
-        Timer::current().try_timeout(long, pending::<()>()),
+        Timer::current().timeout(long, pending::<()>()).fallible(),
         boot::timeout(long, pending::<()>()),
         async move {
             let mut reset = timeout(ms(1), pending::<()>());

@@ -15,8 +15,7 @@ use futures::{FutureExt as _, StreamExt as _, stream};
 use hairspring::io::TimeoutStream;
 use hairspring::timer::{self, Alarm};
 use hairspring::{
-    Deadline, DeadlineMap, DelayQueue, Instant, StreamExt as _, Timer, TrySleep, boot, interval, sleep, timeout,
-    timeout_at, wall,
+    Deadline, DeadlineMap, DelayQueue, Instant, StreamExt as _, Timer, boot, interval, sleep, timeout, timeout_at, wall,
 };
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
@@ -46,12 +45,12 @@ fn kinds() -> Vec<(&'static str, Read)> {
     let mut kinds: Vec<(&'static str, Read)> = vec![
         ("timeout", |socket| timeout(LIMIT, read(socket)).map(|got| got.is_ok()).boxed()),
         ("timeout_at", |socket| timeout_at(Instant::now() + LIMIT, read(socket)).map(|got| got.is_ok()).boxed()),
-        ("try_timeout", |socket| Timer::current().try_timeout(LIMIT, read(socket)).map(|got| got.is_ok()).boxed()),
+        ("fallible", |socket| Timer::current().timeout(LIMIT, read(socket)).fallible().map(|got| got.is_ok()).boxed()),
         ("Deadline", |socket| Deadline::after(LIMIT).limit(read(socket)).map(|got| got.is_ok()).boxed()),
         ("boot", |socket| boot::timeout(LIMIT, read(socket)).map(|got| got.is_ok()).boxed()),
         ("wall", |socket| wall::timeout_at(wall::now() + LIMIT, read(socket)).map(|got| got.is_ok()).boxed()),
         ("sleep", |socket| read_until(socket, sleep(LIMIT)).boxed()),
-        ("TrySleep", |socket| read_until(socket, TrySleep::from(sleep(LIMIT))).boxed()),
+        ("TrySleep", |socket| read_until(socket, sleep(LIMIT).fallible()).boxed()),
         ("read timeout", |socket| {
             async { TimeoutStream::new(socket).with_read_timeout(LIMIT).read_u8().await.is_ok() }.boxed()
         }),

@@ -14,7 +14,7 @@ use crate::common::{
 };
 use futures::executor::block_on;
 use futures::future::{BoxFuture, join_all};
-use hairspring::{Duration, Instant, Sleep, Timer, TrySleep, interval, sleep, timeout};
+use hairspring::{Duration, Instant, Sleep, Timer, interval, sleep, timeout};
 use tokio::runtime::{Builder, Handle, LocalOptions, Runtime};
 use tokio::task::{LocalSet, block_in_place, spawn_local};
 
@@ -174,7 +174,7 @@ fn a_runtime_that_has_ended_fails_every_sleep_that_has_to_wait() {
             runtime.spawn(sleep(HOUR));
             drop(runtime);
             let entered = handle.enter();
-            let mut late = TrySleep::from(sleep(HOUR));
+            let mut late = sleep(HOUR).fallible();
             let ended = poll(&mut late).map(Result::unwrap_err);
             assert!(matches!(ended, Poll::Ready(error) if error.is_shutdown() && !error.is_no_runtime()), "{ended:?}");
             assert_eq!(block_on(timeout(HOUR, std::future::ready(1))), Ok(1));

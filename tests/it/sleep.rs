@@ -1,7 +1,7 @@
 //! Sleeps are never early, and are ready at their deadline. `drop_in` compares them with tokio's.
 
 use crate::alarms::alarms;
-use crate::common::{Random, both_flavours, joined, ms, must_end_on, poll};
+use crate::common::{Random, both_flavours, joined, ms, must_end_on};
 use hairspring::{Duration, Instant, Sleep, Timer, sleep, sleep_until};
 
 #[test]
@@ -40,14 +40,4 @@ fn no_sleep_is_early_by_a_nanosecond() {
             });
         }
     }
-}
-
-/// A bug that this crate had: it waited for the other timer's resolution.
-#[tokio::test]
-async fn a_completed_sleep_stays_completed_on_a_timer_chosen_later() {
-    let coarse = Timer::builder().resolution(Duration::from_secs(1)).build().unwrap();
-    let mut done = sleep(ms(1));
-    (&mut done).await;
-    let mut moved = done.with_timer(&coarse);
-    assert!(moved.is_elapsed() && poll(&mut moved).is_ready());
 }

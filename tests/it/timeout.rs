@@ -8,7 +8,7 @@ use std::task::Poll;
 use crate::common::{HOUR, HUNG, both_flavours, ms, must_end, poll, poll_with, polled, spend_the_budget};
 use futures::FutureExt;
 use hairspring::error::Elapsed;
-use hairspring::{Duration, Instant, Timer, TrySleep, boot, sleep, sleep_until, timeout, timeout_at, wall};
+use hairspring::{Duration, Instant, Timer, boot, sleep, sleep_until, timeout, timeout_at, wall};
 use tokio::task::coop;
 
 /// A future that spends its task's whole budget on each poll, and is never ready.
@@ -70,8 +70,8 @@ async fn a_budget_that_others_spent_answers_pending_once() {
 fn a_full_timer_refuses_a_fallible_timeout_that_waits() {
     let (timer, _driver) = Timer::builder().max_pending(1).build_with_driver().unwrap();
     let first = polled(timer.try_sleep(HOUR));
-    assert_eq!(timer.try_timeout(HOUR, ready(1)).now_or_never(), Some(Ok(1)), "a ready future needs no room");
-    let mut limited = timer.try_timeout(HOUR, pending::<()>());
+    assert_eq!(timer.timeout(HOUR, ready(1)).fallible().now_or_never(), Some(Ok(1)), "a ready future needs no room");
+    let mut limited = timer.timeout(HOUR, pending::<()>()).fallible();
     for _ in 0..3 {
         assert!(matches!(poll(&mut limited), Poll::Ready(Err(error)) if error.is_at_capacity()));
     }
@@ -84,13 +84,13 @@ fn a_full_timer_refuses_a_fallible_timeout_that_waits() {
 
 #[tokio::test(start_paused = true)]
 async fn sleeps_on_every_clock_can_be_fallible() {
-    let timer = Timer::builder().max_pending(1).install().unwrap();
-    let mut first = TrySleep::from(sleep(HOUR));
+    let timer = Timer::builder().max_pending(1).build().unwrap();
+    let mut first = timer.sleep(HOUR).fallible();
     assert!(poll(&mut first).is_pending() && !first.is_elapsed());
     let held = Arc::new(());
     let waker = crate::common::holding(held.clone());
-    let mut on_boot = TrySleep::from(boot::sleep(ms(5)));
-    let mut on_wall = TrySleep::from(wall::sleep_until(wall::now() + HOUR));
+    let mut on_boot = boot::sleep(ms(5)).with_timer(&timer).fallible();
+    let mut on_wall = wall::sleep_until(wall::now() + HOUR).with_timer(&timer).fallible();
     for _ in 0..3 {
         assert!(matches!(poll_with(&mut on_boot, &waker), Poll::Ready(Err(error)) if error.is_at_capacity()));
         assert!(matches!(poll_with(&mut on_wall, &waker), Poll::Ready(Err(error)) if error.is_at_capacity()));

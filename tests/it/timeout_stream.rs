@@ -6,7 +6,8 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 
 use crate::common::{HOUR, Wakes, connection, ms, on_wake, poll, poll_read, poll_with, polled};
-use hairspring::io::{Limit, LimitExceeded, TimeoutStream};
+use hairspring::error::LimitExceeded;
+use hairspring::io::{Limit, TimeoutStream};
 use hairspring::{Duration, Instant, Timer, timeout};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader, ReadBuf, duplex};
 

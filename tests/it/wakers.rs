@@ -7,7 +7,7 @@ use std::thread;
 
 use crate::common::{
     HOUR, OnDrop, Wakes, blocking, both_flavours, current_thread, holding, inside, ms, multi_thread, must_end, on_wake,
-    pass, paused, poll, poll_with, polled_with, wait_until, watched,
+    pass, paused, poll, poll_with, polled_with, watched,
 };
 use futures::executor::block_on;
 use hairspring::timer::Driver;

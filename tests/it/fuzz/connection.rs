@@ -6,7 +6,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use hairspring::io::{Limit, LimitExceeded, TimeoutStream};
+use hairspring::error::LimitExceeded;
+use hairspring::io::{Limit, TimeoutStream};
 use hairspring::test_util::ManualClock;
 use hairspring::{Duration, Instant, Timer};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};

@@ -30,6 +30,7 @@ fn a_wheel_agrees_with_a_sorted_map() {
 mod on_test_clocks {
     mod clock;
     mod connection;
+    mod current;
     mod map;
     mod queue;
     mod stream;
@@ -75,33 +76,26 @@ mod on_test_clocks {
     }
 
     #[test]
-    fn programs_on_a_current_thread_runtime_see_virtual_time() {
-        rounds::<virtual_time::OnCurrentThread>(80);
+    fn current_programs_on_tokios_clock_do_what_they_do_with_tokios_timers() {
+        rounds::<current::Program>(300);
     }
 
     #[test]
-    fn programs_on_a_multi_thread_runtime_see_virtual_time() {
-        rounds::<virtual_time::OnWorkers>(80);
-    }
-
-    #[test]
-    fn programs_in_a_bubble_see_virtual_time_and_repeat() {
+    fn bubble_programs_see_virtual_time_and_repeat() {
         rounds::<virtual_time::InBubble>(80);
     }
 
     #[test]
-    fn programs_on_a_manual_clock_see_virtual_time() {
+    fn manual_clocks_show_programs_virtual_time() {
         rounds::<virtual_time::OnManualClock>(80);
     }
 
     /// A bug that this crate had: its own alarms woke the runtime during a check whether it is idle. On a busy machine,
     /// clocks did not move and `settle` did not return.
     #[test]
-    fn programs_on_a_busy_machine_see_virtual_time() {
+    fn bubble_programs_on_a_busy_machine_see_virtual_time() {
         beside(4, spin, || {
-            rounds::<virtual_time::OnCurrentThread>(20);
-            rounds::<virtual_time::OnWorkers>(20);
-            rounds::<virtual_time::InBubble>(20);
+            rounds::<virtual_time::InBubble>(40);
         });
     }
 }

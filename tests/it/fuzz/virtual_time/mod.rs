@@ -1,6 +1,6 @@
-//! Random programs on test clocks: tasks that sleep, send messages, use sockets, compute and block, while they hold, move,
-//! pause and resume the clock. After each step a task sees the time that a model of virtual time expects, to the
-//! nanosecond.
+//! Random programs in bubbles and on manual clocks: tasks that sleep, send messages, use sockets, compute and block, while
+//! they hold and move the clock. After each step a task sees the time that a model of virtual time expects, to the
+//! nanosecond; in a bubble on tokio's clock, to two milliseconds.
 //!
 //! An operation is a step of one task, and the programs run when a round ends. In a bubble that decides all choices,
 //! a program leaves the same trace twice.
@@ -12,7 +12,7 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 
 use hairspring::test_util::{Bubble, ManualClock};
-use hairspring::{Duration, Timer, pause};
+use hairspring::{Duration, Timer};
 use tokio::runtime::Builder;
 use tokio::task::{JoinHandle, LocalSet, spawn_local};
 
@@ -27,16 +27,10 @@ const HUNG: Duration = Duration::from_secs(150);
 /// Where a program runs. The numbers are workers, and zero is a current-thread runtime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// With tokio's `start_paused`.
-    StartPaused,
-    PausedByTokio,
-    Paused(usize),
-    /// Paused when its tasks already run.
-    PausedLater(usize),
     Bubble(usize),
     /// A bubble on a runtime that the program builds.
     BubbleOn(usize),
-    /// On a manual clock that moves by itself when a runtime is idle.
+    /// On a manual clock, which a task of a bubble moves whenever that has settled.
     Manual(usize),
 }
 
@@ -63,36 +57,25 @@ pub(crate) struct Program<const KIND: u8> {
     ops: Vec<(usize, Step)>,
 }
 
-pub(crate) type OnCurrentThread = Program<0>;
-pub(crate) type OnWorkers = Program<1>;
-pub(crate) type InBubble = Program<2>;
-pub(crate) type OnManualClock = Program<3>;
+pub(crate) type InBubble = Program<0>;
+pub(crate) type OnManualClock = Program<1>;
 
 impl<const KIND: u8> Target for Program<KIND> {
     type Op = (usize, Step);
 
     fn new(random: &mut Random) -> Round<Self> {
-        let workers = 1 + random.index(4);
+        let workers = random.pick(&[1, 2, 4, 8]);
         let kind = match KIND {
-            0 => random.pick(&[Kind::StartPaused, Kind::PausedByTokio, Kind::Paused(0), Kind::PausedLater(0)]),
-            1 => random.pick(&[Kind::Paused(workers), Kind::PausedLater(workers)]),
-            2 if random.one_in(4) => Kind::BubbleOn(workers - 1),
-            2 => Kind::Bubble(random.pick(&[0, 0, workers])),
-            _ => Kind::Manual(workers - 1),
-        };
-        // Outside bubbles, only some systems say what a thread in `block_on` does.
-        let sees_the_root = match kind {
-            Kind::Paused(1..) | Kind::PausedLater(1..) | Kind::Manual(1..) => {
-                cfg!(all(target_os = "linux", target_arch = "x86_64"))
-            }
-            _ => true,
+            0 if random.one_in(4) => Kind::BubbleOn(random.pick(&[0, workers])),
+            0 => Kind::Bubble(random.pick(&[0, workers, workers])),
+            _ => Kind::Manual(random.pick(&[0, workers])),
         };
         let is_repeatable = kind == Kind::Bubble(0) && random.one_in(2);
         let setup = Setup {
             kind,
             tasks: 1 + random.index(5),
-            has_root: random.one_in(2) && sees_the_root,
-            is_local: random.one_in(4) && sees_the_root && !is_repeatable,
+            has_root: random.one_in(2),
+            is_local: random.one_in(4) && !is_repeatable,
             // On Windows the clock does not see them.
             has_sockets: !cfg!(windows) && !is_repeatable && random.one_in(2),
             is_repeatable,
@@ -143,12 +126,7 @@ impl<const KIND: u8> Program<KIND> {
 impl Kind {
     fn workers(self) -> usize {
         match self {
-            Kind::StartPaused | Kind::PausedByTokio => 0,
-            Kind::Paused(workers)
-            | Kind::PausedLater(workers)
-            | Kind::Bubble(workers)
-            | Kind::BubbleOn(workers)
-            | Kind::Manual(workers) => workers,
+            Kind::Bubble(workers) | Kind::BubbleOn(workers) | Kind::Manual(workers) => workers,
         }
     }
 
@@ -188,17 +166,11 @@ impl Setup {
             24 => Step::Queue([a, b, c]),
             25 | 26 => Step::Talk(self.has_sockets && random.one_in(2), [a, b]),
             27 | 28 => Step::Outside(real, to),
-            29 => Step::Run(real, random.one_in(2)),
+            29 if matches!(self.kind, Kind::Manual(_)) => Step::Run(real, random.one_in(2)),
             33 | 34 => Step::HoldOutside(real),
             _ => {
-                let work = match self.kind {
-                    Kind::Bubble(1..) | Kind::BubbleOn(1..) if !self.is_local => {
-                        random.pick(&[Work::Ours, Work::Tokios, Work::InPlace])
-                    }
-                    Kind::Bubble(_) | Kind::BubbleOn(_) => random.pick(&[Work::Ours, Work::Tokios]),
-                    _ => Work::Ours,
-                };
-                Step::Block(work, real, to)
+                let may_block_in_place = self.kind.workers() > 0 && !self.is_local;
+                Step::Block(if may_block_in_place && random.one_in(3) { Work::InPlace } else { Work::Tokios }, real, to)
             }
         }
     }
@@ -212,20 +184,18 @@ impl Setup {
             }
         };
         let bubble = Bubble::new().seed(self.seed);
-        let workers = self.kind.workers();
-        match self.kind {
-            Kind::Bubble(0) => return bubble.run(root),
-            Kind::Bubble(_) => return bubble.workers(workers).run(root),
-            _ => {}
-        }
-        let mut builder = if workers == 0 { Builder::new_current_thread() } else { Builder::new_multi_thread() };
-        builder.worker_threads(workers.max(1)).enable_time().start_paused(self.kind == Kind::StartPaused);
-        if self.has_sockets {
-            builder.enable_io();
-        }
-        match self.kind {
-            Kind::BubbleOn(_) => bubble.runtime(builder).run(root),
-            _ => builder.build().expect("the system has room for a runtime").block_on(root()),
+        match (self.kind, self.kind.workers()) {
+            (Kind::BubbleOn(_), workers) => {
+                let mut builder =
+                    if workers == 0 { Builder::new_current_thread() } else { Builder::new_multi_thread() };
+                builder.worker_threads(workers.max(1)).enable_time();
+                if self.has_sockets {
+                    builder.enable_io();
+                }
+                bubble.runtime(builder).run(root);
+            }
+            (_, 0) => bubble.run(root),
+            (_, workers) => bubble.workers(workers).run(root),
         }
     }
 
@@ -234,14 +204,8 @@ impl Setup {
     }
 
     async fn root(self, plans: Vec<Vec<Step>>, models: &mpsc::Sender<Arc<Model>>) {
-        match self.kind {
-            Kind::Paused(_) => pause(),
-            Kind::PausedByTokio => tokio::time::pause(),
-            _ => {}
-        }
         let clock = if let Kind::Manual(_) = self.kind {
             let clock = ManualClock::new();
-            clock.auto_advance();
             let timer = Timer::builder().clock(&clock).build().expect("good settings");
             Clock::Manual(clock, timer)
         } else {
@@ -250,18 +214,10 @@ impl Setup {
         let model = Arc::new(Model::new(clock, self.kind.is_tokios()));
         models.send(model.clone()).expect("the watchdog waits");
         let (control, runs) = (model.control.write().await, model.runs.write().await);
-        let is_later = matches!(self.kind, Kind::PausedLater(_));
-        if is_later {
-            model.begin_move(None, false);
-        }
+        let mover = self.spawn(model.clone().moves_its_clock());
         let mut tasks = Task::all(&model, self.tasks, self.is_repeatable).into_iter().zip(plans);
         let root = if self.has_root { tasks.next() } else { None };
         let spawned: Vec<_> = tasks.map(|(task, steps)| self.spawn(task.run(steps))).collect();
-        if is_later {
-            hairspring::sleep(Duration::from_micros(self.seed % 300)).await;
-            pause();
-            model.end_move();
-        }
         drop((control, runs));
         if let Some((task, steps)) = root {
             task.run(steps).await;
@@ -270,6 +226,7 @@ impl Setup {
             task.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
         }
         model.waits_for_threads().await;
+        mover.abort();
     }
 }
 

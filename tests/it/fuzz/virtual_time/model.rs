@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use hairspring::test_util::{self, Hold, ManualClock};
+use hairspring::test_util::{self, Hold, ManualClock, settle};
 use hairspring::{DelayQueue, Duration, Instant, Interval, Sleep, Timeout, Timer};
 use tokio::runtime::Handle;
-use tokio::sync::{RwLock, oneshot};
+use tokio::sync::{Notify, RwLock, oneshot};
 
 /// The time of the clock under test, counted from the start of the program.
 pub(super) type Time = Duration;
@@ -55,13 +55,6 @@ impl Clock {
             Clock::Manual(_, timer) => DelayQueue::with_timer(timer),
         }
     }
-
-    pub(super) fn hold(&self) -> Hold {
-        match self {
-            Clock::OfTheRuntime => test_util::hold(),
-            Clock::Manual(clock, _) => clock.hold(),
-        }
-    }
 }
 
 /// What a program has seen, in order: a task, its step, and the time afterwards.
@@ -85,6 +78,17 @@ struct State {
     fault: Option<String>,
     /// A message from each thread that holds the clock, when it ends.
     outside: Vec<oneshot::Receiver<()>>,
+    /// How many hold a manual clock now, and how many ever did.
+    holds: [usize; 2],
+}
+
+/// Keeps the clock still.
+pub(super) struct Held(Arc<Model>, #[allow(dead_code)] Hold);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.lock().holds[0] -= 1;
+    }
 }
 
 pub(super) struct Model {
@@ -96,6 +100,8 @@ pub(super) struct Model {
     pub(super) runs: RwLock<()>,
     /// How many steps have ever controlled the clock, and how many do now.
     pub(super) controls: [AtomicUsize; 2],
+    /// Called when a step that controls the clock ends.
+    pub(super) is_free: Notify,
     /// How many tasks and threads compute.
     pub(super) busy: AtomicUsize,
     /// Whether the clock is tokio's. It rounds deadlines up to milliseconds, and moves by whole ones from a time that may
@@ -112,6 +118,7 @@ impl Model {
             control: RwLock::default(),
             runs: RwLock::default(),
             controls: [AtomicUsize::new(0), AtomicUsize::new(0)],
+            is_free: Notify::new(),
             busy: AtomicUsize::new(0),
             rounds,
             state: Mutex::default(),
@@ -199,6 +206,31 @@ impl Model {
         }
     }
 
+    pub(super) fn hold(self: &Arc<Self>) -> Held {
+        let mut state = self.lock();
+        state.holds = state.holds.map(|count| count + 1);
+        drop(state);
+        Held(self.clone(), test_util::hold())
+    }
+
+    /// Moves a manual clock to the next deadline whenever the runtime has settled, and nothing holds the clock or has since.
+    pub(super) async fn moves_its_clock(self: Arc<Self>) {
+        let Clock::Manual(clock, _) = &self.clock else { return };
+        loop {
+            let held = self.lock().holds;
+            settle().await;
+            while self.controls[1].load(SeqCst) > 0 {
+                self.is_free.notified().await;
+            }
+            let state = self.lock();
+            let may_move = held == [0, held[1]] && state.holds == held;
+            drop(state);
+            if may_move {
+                clock.advance_to_next();
+            }
+        }
+    }
+
     /// Lets a thread hold the clock again and again. Meanwhile only the program may move it.
     pub(super) fn hold_outside(self: &Arc<Self>, real: Duration) {
         let (model, runtime, (ends, ended)) = (self.clone(), Handle::current(), oneshot::channel());
@@ -209,7 +241,7 @@ impl Model {
                 thread::sleep(real / 20);
                 // Nobody resumes the clock during the hold.
                 let Ok(_stands) = model.runs.try_read() else { continue };
-                let _hold = model.clock.hold();
+                let _hold = model.hold();
                 let before = model.clock.now() - model.start;
                 thread::sleep(real / 20);
                 let after = model.clock.now() - model.start;
@@ -221,8 +253,8 @@ impl Model {
     }
 
     /// Waits for the threads that hold the clock. A bubble does not see them, and gives up if none runs for a second.
-    pub(super) async fn waits_for_threads(&self) {
-        let _hold = self.clock.hold();
+    pub(super) async fn waits_for_threads(self: &Arc<Self>) {
+        let _hold = self.hold();
         let outside = std::mem::take(&mut self.lock().outside);
         for ended in outside {
             ended.await.expect("the thread ends");

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::thread;
 
-use hairspring::test_util::{self, advance_and_settle, settle};
-use hairspring::{Duration, Instant, Sleep, advance, pause, resume};
+use hairspring::test_util::{advance_and_settle, settle};
+use hairspring::{Duration, Instant, Sleep, advance};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, mpsc, oneshot};
@@ -67,7 +67,6 @@ pub(crate) enum Step {
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Work {
-    Ours,
     Tokios,
     InPlace,
 }
@@ -368,7 +367,6 @@ impl Task {
             mailbox.send((task.at, false));
         };
         match work {
-            Work::Ours => self.left.push(test_util::spawn_blocking(code)),
             Work::Tokios => self.left.push(tokio::task::spawn_blocking(code)),
             Work::InPlace => block_in_place(code),
         }
@@ -398,7 +396,7 @@ impl Task {
         let (before, others) = (begun.fetch_add(1, SeqCst) + 1, active.fetch_add(1, SeqCst));
         match step {
             Step::Hold => {
-                let _hold = model.clock.hold();
+                let _hold = model.hold();
                 for _ in 0..3 {
                     yield_now().await;
                     self.sees_at_least(self.at, step);
@@ -407,7 +405,7 @@ impl Task {
             Step::Outside(real, to) => {
                 // No move is by who settles while something comes from where that does not look.
                 model.begin_move(Some(Duration::ZERO), false);
-                let ((sends, answer), hold) = (oneshot::channel(), model.clock.hold());
+                let ((sends, answer), hold) = (oneshot::channel(), model.hold());
                 let (mailbox, at) = (self.mailboxes[to].clone(), self.at);
                 thread::spawn(move || {
                     thread::sleep(real);
@@ -430,6 +428,7 @@ impl Task {
             _ => unreachable!("it leaves the clock alone"),
         }
         active.fetch_sub(1, SeqCst);
+        model.is_free.notify_one();
         drop((one, any));
     }
 
@@ -440,7 +439,7 @@ impl Task {
         match self.model.clock.clone() {
             // Here it is a thread that moves it.
             Clock::Manual(clock, _) if settles => {
-                let ((sends, moved), hold) = (oneshot::channel(), clock.hold());
+                let ((sends, moved), hold) = (oneshot::channel(), self.model.hold());
                 thread::spawn(move || {
                     clock.advance(by);
                     let _ = sends.send(());
@@ -463,19 +462,14 @@ impl Task {
         // Not while a thread holds it. Waiting for that would let time pass.
         let Ok(_runs) = model.runs.try_write() else { return };
         model.begin_move(None, false);
-        match &model.clock {
-            Clock::OfTheRuntime => resume(),
-            Clock::Manual(clock, _) => _ = clock.rate(1_000.0),
-        }
+        let Clock::Manual(clock, _) = &model.clock else { unreachable!("a bubble's clock does not run") };
+        clock.rate(1_000.0);
         if sleeps {
             self.sleeps(real).await;
         } else {
             thread::sleep(real);
         }
-        match &model.clock {
-            Clock::OfTheRuntime => pause(),
-            Clock::Manual(clock, _) => _ = clock.rate(0.0),
-        }
+        clock.rate(0.0);
         model.end_move();
         self.sees_at_least(self.at, "a run");
     }
