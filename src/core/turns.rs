@@ -334,22 +334,20 @@ impl Turns {
         if is_tokios { processed(now) } else { now }
     }
 
-    /// A shard has published `deadline` as its earliest.
+    /// A shard has published `deadline` as its earliest. Returns whether the clock is found paused.
     #[inline]
-    pub(crate) fn registered(&self, deadline: Tick) {
-        if self.parker.is_too_late_for(deadline) {
-            self.turn_by(deadline);
-        }
+    pub(crate) fn registered(&self, deadline: Tick) -> bool {
+        self.parker.is_too_late_for(deadline) && self.turn_by(deadline)
     }
 
     #[cold]
-    fn turn_by(&self, deadline: Tick) {
+    fn turn_by(&self, deadline: Tick) -> bool {
         let mut state = self.parker.lock();
         let runs = state.runtime.is_none() || instant::clock_is_the_systems();
         let waits = runs && !state.alarm.is_the_drivers();
         let deadline = if waits { state.coalesce.earliest_turn(deadline) } else { deadline };
         if !state.registered(deadline) {
-            return;
+            return !runs;
         }
         // Unless only the driver can set its alarm, it sleeps on and the alarm moves. What is due already needs none.
         let is_due = |state: &TurnState| {
@@ -361,6 +359,7 @@ impl Turns {
             state.publish(deadline);
             self.set_alarm(&mut state, deadline);
         }
+        !runs
     }
 
     /// An entry due at `before` was removed or postponed, and the shard has published its earliest deadline. A paused
@@ -549,7 +548,7 @@ mod tests {
     fn a_turn_looks_again_for_each_that_came_meanwhile() {
         let turns = parked();
         let comes: [fn(&Turns); 3] = [
-            |turns| turns.registered(Tick(1)),
+            |turns| _ = turns.registered(Tick(1)),
             |turns| turns.postponed(Tick(1)),
             |turns| assert!(!helper_comes(turns)),
         ];

@@ -78,16 +78,14 @@ fn a_driver_outside_runtimes_prints_nothing() {
 #[test]
 fn a_paused_clock_without_sockets_prints_nothing() {
     use crate::common::{HOUR, both_flavours};
+    use hairspring::test_util::Bubble;
 
     silent(0, || {
-        let [_, runtime] = bare();
         for _ in 0..2 {
-            runtime.block_on(async {
-                hairspring::pause();
+            Bubble::new().runtime(tokio::runtime::Builder::new_multi_thread()).run(|| async {
                 let start = Instant::now();
                 hairspring::sleep(HOUR).await;
                 assert_eq!(start.elapsed(), HOUR);
-                hairspring::resume();
             });
             // The second round runs beside runtimes that have sockets.
             both_flavours().into_iter().for_each(std::mem::forget);

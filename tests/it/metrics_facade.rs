@@ -289,7 +289,7 @@ fn refusals_and_capacities_are_reported() {
         timer.reporter("full").publish();
         let full = reported(recorder, "full");
         assert_eq!(
-            (count(&full, "hairspring_timers_refused_total"), gauge(&full, "hairspring_timers_capacity")),
+            (count(&full, "hairspring_timers_refused_total"), gauge(&full, "hairspring_timers_max_pending")),
             (3, 1.0)
         );
 
@@ -298,13 +298,13 @@ fn refusals_and_capacities_are_reported() {
         map.reporter("full").publish();
         let full = &all_reported(recorder)["name=full kind=map"];
         let refused = count(full, "hairspring_entries_refused_total");
-        assert_eq!((refused, gauge(full, "hairspring_entries_capacity")), (5, 2.0));
+        assert_eq!((refused, gauge(full, "hairspring_entries_max")), (5, 2.0));
 
         timer_by_hand().1.reporter("unlimited").publish();
         DeadlineMap::<u8, u8>::new().0.reporter("unlimited").publish();
         DelayQueue::<u8>::new().reporter("unlimited").publish();
         let all = recorder.snapshot().into_vec();
-        let limits = all.iter().filter(|(key, ..)| key.key().name().contains("capacity"));
+        let limits = all.iter().filter(|(key, ..)| key.key().name().contains("_max"));
         assert!(limits.flat_map(|(key, ..)| key.key().labels()).all(|label| label.value() != "unlimited"));
     });
 }

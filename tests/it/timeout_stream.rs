@@ -55,10 +55,10 @@ async fn the_shortest_idle_limit_does_not_spin() {
 
 #[tokio::test]
 async fn a_full_timer_is_an_error_not_a_panic() {
-    let timer = Timer::builder().max_pending(1).install().unwrap();
+    let timer = Timer::builder().max_pending(1).build().unwrap();
     let other = polled(timer.try_sleep(HOUR));
     let (connection, mut peer) = connection();
-    let mut connection = connection.with_read_timeout(HOUR);
+    let mut connection = connection.with_timer(&timer).with_read_timeout(HOUR);
     assert!(timer_error(&connection.read_u8().await.unwrap_err()).is_at_capacity());
     peer.write_u8(1).await.unwrap();
     assert_eq!(connection.read_u8().await.unwrap(), 1, "a read that does not wait needs no timer");

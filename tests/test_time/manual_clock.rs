@@ -101,13 +101,13 @@ fn an_advance_returns_once_all_due_tasks_are_woken() {
         step();
         let clock = ManualClock::new();
         let timer = timer_on(&clock);
-        let (wakes, waker) = Wakes::new();
+        let (woken, waker) = Wakes::new();
         let _sleeps: Vec<_> = (0..50).map(|_| polled_with(timer.sleep(ms(1_000)), &waker)).collect();
         thread::scope(|scope| {
             for _ in 0..2 {
                 scope.spawn(|| {
                     clock.advance(Duration::from_secs(60));
-                    assert_eq!(wakes.count(), 50);
+                    assert_eq!(woken.count(), 50);
                 });
             }
         });

@@ -156,8 +156,8 @@ impl Shard {
         // The driver of a paused clock waits for the first deadline itself, of which `next` may fall short.
         let may_be_awaited = self.next.registered(deadline) || self.publishes_removals();
         drop(state);
-        if may_be_awaited {
-            self.turns.registered(deadline);
+        if may_be_awaited && self.turns.registered(deadline) {
+            self.publish_removals();
         }
     }
 

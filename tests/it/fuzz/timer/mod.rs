@@ -302,9 +302,11 @@ fn advance_to_next() {
 
 /// A timer without sleeps accepts as many as its capacity, and no more.
 fn fill() {
-    let (timer, far, capacity) =
-        model::with(|model| (model.timer.clone(), model.instant_of(u64::MAX / 4), model.setup.capacity));
-    let Some(capacity) = capacity else { return };
+    let far = |now: u64| now.checked_add(1 << 34).filter(|&far| far < u64::MAX - (1 << 34));
+    let (timer, far, capacity) = model::with(|model| {
+        (model.timer.clone(), far(model.now()).map(|far| model.instant_of(far)), model.setup.capacity)
+    });
+    let (Some(capacity), Some(far)) = (capacity, far) else { return };
     let mut sleeps: Vec<_> = (0..=capacity).map(|_| timer.sleep_until(far).fallible()).collect();
     let answers = sleeps.iter_mut().map(|sleep| polled(sleep, &mut Context::from_waker(Waker::noop())));
     let expected = (0..=capacity).map(|at| if at < capacity { Answer::Pending } else { Answer::Full });

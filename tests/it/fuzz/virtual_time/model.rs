@@ -219,13 +219,12 @@ impl Model {
         loop {
             let held = self.lock().holds;
             settle().await;
-            while self.controls[1].load(SeqCst) > 0 {
+            if self.controls[1].load(SeqCst) > 0 {
                 self.is_free.notified().await;
+                continue;
             }
             let state = self.lock();
-            let may_move = held == [0, held[1]] && state.holds == held;
-            drop(state);
-            if may_move {
+            if held == [0, held[1]] && state.holds == held {
                 clock.advance_to_next();
             }
         }
