@@ -5,8 +5,6 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 
 use super::{Task, Woken, World, check, far, near, poll, poll_elapsed, race, race_three, using};
-#[cfg(hairspring_loom)]
-use crate::clock::source;
 use crate::core::alarm::TurnAlarm;
 use crate::core::lease::{TimerLease, Turn};
 use crate::core::turns::{By, DriverWaker};
