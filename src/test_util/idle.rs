@@ -1,4 +1,4 @@
-//! Finds out whether a runtime is idle: nothing runs in it until a clock moves or something arrives from outside.
+//! [`Activity`] finds out whether a runtime is idle: nothing runs in it until a clock moves or something arrives from outside.
 //!
 //! A runtime is idle if every worker is parked and no task is queued; in a bubble, also if its own future waits and no
 //! blocking work runs. This may change while another thread reads it. But each worker counts how often it parks and
@@ -13,22 +13,21 @@
 // 3. Blocking work is checked before the calls, because it may send to a socket, and after them, because a task that
 //    ran along with a call may have started some.
 
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use tokio::runtime::{Handle, RuntimeFlavor, RuntimeMetrics};
+
 use crate::core::registry;
-use crate::test_util::keeper::Keeper;
 use crate::test_util::lock;
-use crate::test_util::own_runtime::OwnRuntime;
+use crate::test_util::own_runtime::{MAX_READING, OwnRuntime};
 use crate::util::waits;
 
 /// How often in a row all workers must have run nothing but the call. Once is not enough if a worker that is about to wait
 /// for sockets, and already counts as parked, is preempted there: it then handles the call and a socket in one step.
 const ROUNDS: u32 = 2;
-
-/// How long workers may take to come before the check is abandoned.
-pub(super) const MAX_READING: Duration = Duration::from_millis(200);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Steps {
@@ -38,7 +37,42 @@ pub(super) struct Steps {
     pub(super) all_rest: bool,
 }
 
-impl Keeper {
+pub(super) struct Activity {
+    pub(super) runtime: Handle,
+    metrics: RuntimeMetrics,
+    /// `Some` in a bubble.
+    pub(super) own: Option<Arc<OwnRuntime>>,
+    /// How many of the runtime's blocking tasks are this crate's.
+    pub(super) our_work: AtomicUsize,
+}
+
+impl Activity {
+    /// Panics if the CPU has no 64-bit atomics: tokio counts nothing there.
+    #[allow(clippy::assertions_on_constants)] // Not the same on every CPU.
+    pub(super) fn of(runtime: &Handle, own: Option<Arc<OwnRuntime>>) -> Activity {
+        assert!(waits::PARKS_ARE_COUNTED, "cannot tell whether a runtime is idle: this CPU has no 64-bit atomics");
+        Activity { runtime: runtime.clone(), metrics: runtime.metrics(), own, our_work: AtomicUsize::new(0) }
+    }
+
+    pub(super) fn is_one_thread(&self) -> bool {
+        self.runtime.runtime_flavor() == RuntimeFlavor::CurrentThread
+    }
+
+    /// Wakes a worker.
+    pub(super) fn call(&self) {
+        registry::spawn(&self.runtime, "hairspring clock", async {});
+    }
+
+    /// Waits until the worker of a current-thread runtime, if that is parked, has gone round once, or `has_ended`.
+    pub(super) fn goes_round(&self, has_ended: impl Fn() -> bool) {
+        let parked = || waits::while_parked(&self.metrics, 0);
+        let before = parked();
+        if before.is_some() {
+            self.call();
+            wait_until(Duration::MAX, || parked() != before || has_ended());
+        }
+    }
+
     pub(super) fn steps(&self) -> Steps {
         let own = self.own.as_ref().map_or(Some(0), |own| own.waits());
         let others = Steps { count: own.unwrap_or(0), all_rest: own.is_some() };
@@ -86,8 +120,8 @@ impl Keeper {
     }
 
     fn has_no_work(&self, own: &OwnRuntime) -> bool {
-        let ours = self.own_work();
-        own.has_no_work(&self.runtime, ours) && self.own_work() == ours
+        let ours = self.our_work.load(SeqCst);
+        own.has_no_work(&self.runtime, ours) && self.our_work.load(SeqCst) == ours
     }
 
     /// Makes all workers run a task at the same time, so that the runtime has handled all sockets that were ready. Returns

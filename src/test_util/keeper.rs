@@ -14,23 +14,21 @@
 use std::fmt::{self, Write as _};
 use std::io::{self, Write as _};
 use std::panic::Location;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, RwLock, mpsc};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-use tokio::runtime::{self, Handle, RuntimeFlavor, RuntimeMetrics};
+use tokio::runtime::{self, Handle};
 use tokio::sync::oneshot;
 
 use crate::clock::{self, instant, source::LAST};
-use crate::core::registry;
-use crate::test_util::idle::{Nap, Steps, wait_until};
+use crate::test_util::idle::{Activity, Nap, Steps};
 use crate::test_util::manual::ManualClock;
 use crate::test_util::own_runtime::OwnRuntime;
 use crate::test_util::pending::{self, Pending, pending};
-use crate::test_util::{held, lock};
+use crate::test_util::{held, lock, own_clock};
 use crate::util::sync::unpoisoned;
-use crate::util::waits;
 use crate::wheel::Tick;
 
 /// The clock may stand still for this long, in real time, before it is reported.
@@ -38,14 +36,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 static KEEPERS: RwLock<Vec<Arc<Keeper>>> = RwLock::new(Vec::new());
 
-/// How many of them have a clock of ours.
-static OWN_CLOCKS: AtomicUsize = AtomicUsize::new(0);
-
 pub(crate) struct Keeper {
-    pub(super) runtime: Handle,
-    pub(super) metrics: RuntimeMetrics,
-    /// `Some` in a bubble.
-    pub(super) own: Option<Arc<OwnRuntime>>,
+    pub(super) activity: Activity,
     /// `None` if the clock is tokio's.
     pub(super) clock: Option<ManualClock>,
     state: Mutex<State>,
@@ -116,25 +108,24 @@ impl Keeper {
         Keeper::find(runtime.id()).unwrap_or_else(|| Keeper::open(runtime, None, None))
     }
 
-    /// Panics if the CPU has no 64-bit atomics: tokio counts nothing there.
-    #[allow(clippy::assertions_on_constants)] // Not the same on every CPU.
+    /// Panics as [`Activity::of`] does.
     pub(super) fn open(runtime: &Handle, own: Option<Arc<OwnRuntime>>, clock: Option<ManualClock>) -> Arc<Keeper> {
-        assert!(waits::PARKS_ARE_COUNTED, "cannot tell whether a runtime is idle: this CPU has no 64-bit atomics");
+        let activity = Activity::of(runtime, own);
         let mut keepers = unpoisoned(KEEPERS.write());
-        if let Some(keeper) = keepers.iter().find(|keeper| keeper.runtime.id() == runtime.id()) {
+        if let Some(keeper) = keepers.iter().find(|keeper| keeper.runtime().id() == runtime.id()) {
             return keeper.clone();
         }
         let keeper = Arc::new(Keeper {
-            runtime: runtime.clone(),
-            metrics: runtime.metrics(),
-            own,
+            activity,
             clock,
             state: Mutex::default(),
             thread: OnceLock::new(),
             has_ended: AtomicBool::new(false),
         });
         keepers.push(keeper.clone());
-        OWN_CLOCKS.fetch_add(usize::from(!keeper.is_tokios()), SeqCst);
+        if let Some(clock) = &keeper.clock {
+            own_clock::add(runtime.id(), clock.clone());
+        }
         drop(keepers);
         let ends = keeper.clone();
         held::when_it_ends(runtime, move || ends.end());
@@ -142,23 +133,17 @@ impl Keeper {
     }
 
     fn find(runtime: runtime::Id) -> Option<Arc<Keeper>> {
-        unpoisoned(KEEPERS.read()).iter().find(|keeper| keeper.runtime.id() == runtime).cloned()
+        unpoisoned(KEEPERS.read()).iter().find(|keeper| keeper.runtime().id() == runtime).cloned()
     }
 
     pub(super) fn here() -> Option<Arc<Keeper>> {
         Keeper::find(Handle::try_current().ok()?.id())
     }
 
-    /// The clock of the current runtime, if that is ours.
-    #[inline]
-    pub(super) fn clock_here() -> Option<ManualClock> {
-        if OWN_CLOCKS.load(SeqCst) == 0 { None } else { Keeper::here()?.clock.clone() }
-    }
-
     /// Another runtime may get the id of one that has ended.
     fn end(self: &Arc<Self>) {
         self.has_ended.store(true, SeqCst);
-        OWN_CLOCKS.fetch_sub(usize::from(!self.is_tokios()), SeqCst);
+        own_clock::remove(self.runtime().id());
         unpoisoned(KEEPERS.write()).retain(|known| !Arc::ptr_eq(known, self));
         let mut state = self.state();
         let gone = (state.blocks.take(), std::mem::take(&mut state.waiting));
@@ -171,21 +156,16 @@ impl Keeper {
         lock(&self.state)
     }
 
+    fn runtime(&self) -> &Handle {
+        &self.activity.runtime
+    }
+
     fn wake(&self) {
         self.thread.get().inspect(|thread| thread.unpark());
     }
 
-    pub(super) fn is_one_thread(&self) -> bool {
-        self.runtime.runtime_flavor() == RuntimeFlavor::CurrentThread
-    }
-
     pub(super) fn is_tokios(&self) -> bool {
         self.clock.is_none()
-    }
-
-    /// How many of the runtime's blocking tasks are ours.
-    pub(super) fn own_work(&self) -> usize {
-        usize::from(self.state().blocks.is_some())
     }
 
     pub(super) fn settles(&self) -> bool {
@@ -194,13 +174,13 @@ impl Keeper {
 
     /// The time that the clock shows.
     fn time(&self) -> Tick {
-        let _entered = self.runtime.enter();
+        let _entered = self.runtime().enter();
         clock::now()
     }
 
     /// Whether tokio's clock stands still: a task may have resumed it.
     fn is_paused(&self) -> bool {
-        let _entered = self.runtime.enter();
+        let _entered = self.runtime().enter();
         instant::is_paused()
     }
 
@@ -215,9 +195,11 @@ impl Keeper {
         let number = state.version;
         if self.is_tokios() && state.blocks.is_none() && !self.has_ended.load(SeqCst) {
             let (sender, gone) = mpsc::channel::<()>();
-            self.runtime.spawn_blocking(move || gone.recv());
+            self.runtime().spawn_blocking(move || gone.recv());
             state.blocks = Some(sender);
-            self.wait_for_tokio();
+            self.activity.our_work.store(1, SeqCst);
+            // It may be about to move its clock.
+            self.activity.goes_round(|| self.has_ended.load(SeqCst));
         }
         drop(state);
         if hold.is_none() && self.is_tokios() {
@@ -230,23 +212,7 @@ impl Keeper {
     /// idle, that may be none of our alarms.
     fn let_none_alarm(&self) {
         self.state().told = Some(self.time());
-        held::wake_drivers_on(&self.runtime);
-    }
-
-    /// Waits until tokio, which may be about to move its clock, has noticed that this must stand still: one round of its
-    /// loop.
-    fn wait_for_tokio(&self) {
-        let parked = || waits::while_parked(&self.metrics, 0);
-        let before = parked();
-        if before.is_some() {
-            self.call();
-            wait_until(Duration::MAX, || parked() != before || self.has_ended.load(SeqCst));
-        }
-    }
-
-    /// Wakes a worker.
-    pub(super) fn call(&self) {
-        registry::spawn(&self.runtime, "hairspring clock", async {});
+        held::wake_drivers_on(self.runtime());
     }
 
     /// Lets the thread tell a test that the runtime is idle.
@@ -281,14 +247,14 @@ impl Keeper {
     }
 
     fn pending(&self) -> Vec<Pending> {
-        let _entered = self.runtime.enter();
+        let _entered = self.runtime().enter();
         pending()
     }
 
     /// Says why the clock does not move.
     fn report(&self, patience: Duration) -> String {
         let (waiting, holds) = (self.pending(), self.state().holds.clone());
-        let why = match self.describe() {
+        let why = match self.activity.describe() {
             _ if !holds.is_empty() => "it is held".into(),
             Some(what) => what,
             None if !waiting.is_empty() => "tasks keep being woken".into(),
@@ -327,10 +293,11 @@ impl Drop for Still {
         let may_alarm = self.hold.is_none() && state.settling == 0 && keeper.is_tokios();
         let is_still = state.settling > 0 || !state.holds.is_empty();
         let blocks = if is_still { None } else { state.blocks.take() };
+        keeper.activity.our_work.store(usize::from(state.blocks.is_some()), SeqCst);
         drop(state);
         drop(blocks);
         if may_alarm {
-            held::wake_drivers_on(&keeper.runtime);
+            held::wake_drivers_on(keeper.runtime());
         }
     }
 }
@@ -354,7 +321,7 @@ struct Run {
 
 impl Run {
     fn new(keeper: Arc<Keeper>, limits: Option<Limits>) -> Run {
-        let (steps, time, now) = (keeper.steps(), keeper.time(), Instant::now());
+        let (steps, time, now) = (keeper.activity.steps(), keeper.time(), Instant::now());
         Run {
             keeper,
             limits,
@@ -386,7 +353,7 @@ impl Run {
                     nap = Nap::new();
                 }
                 self.rested = Duration::ZERO;
-                self.steps = self.keeper.steps();
+                self.steps = self.keeper.activity.steps();
             }
             let tells = job == Job::Tell;
             if std::mem::replace(&mut self.tells, tells) != tells {
@@ -438,7 +405,7 @@ impl Run {
     /// Returns whether anything ran since the last look. If this thread did not run either, it does not know how long
     /// the others had time.
     fn look(&mut self) -> bool {
-        let (steps, time, now) = (self.keeper.steps(), self.keeper.time(), Instant::now());
+        let (steps, time, now) = (self.keeper.activity.steps(), self.keeper.time(), Instant::now());
         let ran = steps != self.steps;
         self.rested += (now - self.looked).min(2 * Nap::LONGEST);
         if ran || !steps.all_rest {
@@ -457,7 +424,7 @@ impl Run {
 
     /// Does it if the runtime is idle and nothing has changed. Returns whether it did.
     fn act(&mut self, job: Job, version: u64) -> bool {
-        if !self.keeper.is_idle(self.steps) {
+        if !self.keeper.activity.is_idle(self.steps) {
             return false;
         }
         let keeper = &self.keeper;
@@ -486,7 +453,7 @@ impl Run {
         if !std::mem::replace(&mut self.has_reported, true) {
             print(&match job {
                 Job::Tell => {
-                    let what = self.keeper.describe().unwrap_or_else(|| "tasks keep being woken".into());
+                    let what = self.keeper.activity.describe().unwrap_or_else(|| "tasks keep being woken".into());
                     format!("hairspring: the runtime has not settled after {PATIENCE:?}: {what}\n")
                 }
                 _ => self.keeper.report(PATIENCE),

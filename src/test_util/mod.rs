@@ -64,6 +64,7 @@ mod idle;
 pub(crate) mod jumps;
 mod keeper;
 mod manual;
+mod own_clock;
 mod own_runtime;
 pub(crate) mod pause;
 pub(crate) mod pending;

@@ -18,9 +18,11 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Handle, RuntimeFlavor};
 use tokio::task;
 
-use crate::test_util::idle::MAX_READING;
 use crate::test_util::lock;
 use crate::util::sync::Counter;
+
+/// How long a thread or a worker may take to come before a check is abandoned.
+pub(super) const MAX_READING: Duration = Duration::from_millis(200);
 
 /// Marks a future that has ended, instead of the number of its last poll.
 const ENDED: u64 = u64::MAX / 2;

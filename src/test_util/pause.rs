@@ -10,8 +10,8 @@ use crate::clock::instant::ClockHooks;
 use crate::clock::source::one_is_held;
 use crate::clock::{self, Hooks, instant};
 use crate::core::lease::{TimerHooks, TimerLease};
-use crate::test_util::held;
 use crate::test_util::keeper::Keeper;
+use crate::test_util::{held, own_clock};
 
 /// Pauses the clock of the current runtime.
 ///
@@ -42,7 +42,7 @@ use crate::test_util::keeper::Keeper;
 #[doc(alias = "start_paused")]
 #[track_caller]
 pub fn pause() {
-    assert!(Keeper::clock_here().is_none(), "time is already frozen");
+    assert!(own_clock::here().is_none(), "time is already frozen");
     assert_tokio_can("pause");
     tokio::time::pause();
     // From now on no thread relies on its cached timer, which may belong to an outer runtime.
@@ -69,7 +69,7 @@ pub fn pause() {
 #[track_caller]
 pub fn resume() {
     assert!(
-        Keeper::clock_here().is_none(),
+        own_clock::here().is_none(),
         "the clock of a bubble with workers or a grace cannot run: to wait for something outside, use `test_util::hold`"
     );
     assert_tokio_can("resume");
@@ -96,7 +96,7 @@ fn tell_the_drivers() {
 /// The keeper of a bubble, or of a runtime that tokio has paused.
 /// Panics elsewhere, naming the function and its caller: nothing tells whether another runtime is idle.
 pub(super) fn keeper_for(name: &str, called: &Location<'_>) -> Arc<Keeper> {
-    if let Some(keeper) = Keeper::here().filter(|keeper| keeper.own.is_some()) {
+    if let Some(keeper) = Keeper::here().filter(|keeper| keeper.activity.own.is_some()) {
         return keeper;
     }
     let is_tokios = |runtime: &Handle| runtime.runtime_flavor() == RuntimeFlavor::CurrentThread && instant::is_paused();
@@ -111,7 +111,7 @@ pub(super) fn keeper_for(name: &str, called: &Location<'_>) -> Arc<Keeper> {
 
 impl ClockHooks for Hooks {
     fn now() -> Option<std::time::Instant> {
-        Keeper::clock_here().map(|clock| clock::instant_of(clock.tick()).into_std())
+        own_clock::here().map(|clock| clock::instant_of(clock.tick()).into_std())
     }
 }
 
@@ -122,7 +122,7 @@ impl TimerHooks for Hooks {
 
     /// In a bubble with a clock of ours, the timer follows that. A manual clock stays the timer's.
     fn is_here(timer: TimerLease) {
-        if Keeper::clock_here().is_some_and(|clock| clock.adopt(timer)) {
+        if own_clock::here().is_some_and(|clock| clock.adopt(timer)) {
             timer.fire_at(timer.now());
         }
     }
@@ -135,7 +135,7 @@ pub(super) fn if_paused(name: &'static str, moves: impl Future<Output = ()>) -> 
     async move {
         let why = match Handle::try_current() {
             Err(_) => Some("time cannot be frozen from outside the Tokio runtime"),
-            Ok(_) if Keeper::clock_here().is_some() || instant::is_paused() => None,
+            Ok(_) if own_clock::here().is_some() || instant::is_paused() => None,
             Ok(runtime) if runtime.runtime_flavor() == RuntimeFlavor::CurrentThread => {
                 Some("time is not frozen: call `pause` first")
             }

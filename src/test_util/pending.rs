@@ -16,8 +16,7 @@ use crate::core::lease::TimerLease;
 use crate::core::registry;
 use crate::core::shard::Key;
 use crate::future::sleep::{TimerKind, WaitHooks};
-use crate::test_util::keeper::Keeper;
-use crate::test_util::{held, lock};
+use crate::test_util::{held, lock, own_clock};
 use crate::util::sync::unpoisoned;
 use crate::wheel::Tick;
 
@@ -155,7 +154,7 @@ impl fmt::Display for Pending {
 pub fn pending() -> Vec<Pending> {
     RECORDS.store(true, Relaxed);
     let runtime = Handle::current();
-    if let Some(clock) = Keeper::clock_here() {
+    if let Some(clock) = own_clock::here() {
         return clock.waiting();
     }
     let Some(held) = held::existing(runtime.id()) else { return Vec::new() };

@@ -209,7 +209,7 @@ impl Settle {
         let keeper = &self.still.keeper;
         if keeper.is_tokios() {
             // The clock may have moved while another thread, which drives the runtime, waits for tokio's timers.
-            keeper.call();
+            keeper.activity.call();
         }
         let (tell, told) = oneshot::channel();
         keeper.tell_when_idle(Waiting { number: self.still.number, tell, gives_up: self.gives_up });

@@ -52,17 +52,14 @@ pub fn main() {
             use_timers().await;
         });
     }
-    // On a current-thread runtime the paused clock is tokio's, which needs `enable_time`.
-    #[cfg(feature = "test-util")]
-    on_paused_time(&bare()[1]);
     for runtime in with_all() {
         runtime.block_on(async {
             assert_eq!(takes_timerfd(), cfg!(target_os = "linux"));
             use_timers().await;
         });
-        #[cfg(feature = "test-util")]
-        on_paused_time(&runtime);
     }
+    #[cfg(feature = "test-util")]
+    on_paused_time(&with_all()[0]);
 }
 
 /// Pauses the clock while a timer waits.
