@@ -10,8 +10,8 @@
 
 use std::process::ExitCode;
 
+use hairspring::test_util::Bubble;
 use hairspring::{Duration, Instant, sleep, timeout};
-use tokio::runtime::Builder;
 
 const DAY: Duration = Duration::from_secs(86_400);
 /// The client's pause between requests.
@@ -49,13 +49,9 @@ enum Event {
 /// The events, each with its time from the start.
 type Trace = Vec<(Duration, Event)>;
 
-/// Runs a day on a new runtime with a paused clock. Time jumps ahead whenever all tasks wait.
+/// Runs a day in a bubble. Time jumps ahead whenever all tasks wait.
 fn run(workers: usize) -> Trace {
-    let runtime = Builder::new_multi_thread().worker_threads(workers).enable_all().build();
-    runtime.expect("a runtime can be built").block_on(async {
-        hairspring::pause();
-        tokio::spawn(client()).await.expect("the client does not panic")
-    })
+    Bubble::new().workers(workers).run(|| async { tokio::spawn(client()).await.expect("the client does not panic") })
 }
 
 async fn client() -> Trace {

@@ -282,7 +282,7 @@ pub enum Limit {
 /// # Examples
 ///
 /// ```
-/// use hairspring::{Duration, io::{Limit, LimitExceeded, TimeoutStream}};
+/// use hairspring::{Duration, error::LimitExceeded, io::{Limit, TimeoutStream}};
 /// use tokio::io::AsyncReadExt;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
@@ -307,7 +307,7 @@ impl LimitExceeded {
     /// # Examples
     ///
     /// ```
-    /// use hairspring::{Duration, io::{Limit, LimitExceeded}};
+    /// use hairspring::{Duration, error::LimitExceeded, io::Limit};
     /// let error: std::io::Error = LimitExceeded::new(Limit::Write, Duration::from_secs(30)).into();
     /// assert_eq!(error.to_string(), "the write timeout of 30s has passed");
     /// ```
@@ -322,7 +322,7 @@ impl LimitExceeded {
     /// # Examples
     ///
     /// ```
-    /// # use hairspring::{Duration, io::{Limit, LimitExceeded}};
+    /// # use hairspring::{Duration, error::LimitExceeded, io::Limit};
     /// assert_eq!(LimitExceeded::new(Limit::Idle, Duration::from_secs(60)).limit(), Limit::Idle);
     /// ```
     #[must_use]
@@ -335,7 +335,7 @@ impl LimitExceeded {
     /// # Examples
     ///
     /// ```
-    /// # use hairspring::{Duration, io::{Limit, LimitExceeded}};
+    /// # use hairspring::{Duration, error::LimitExceeded, io::Limit};
     /// assert_eq!(LimitExceeded::new(Limit::Idle, Duration::from_secs(60)).length(), Duration::from_secs(60));
     /// ```
     #[must_use]

@@ -22,7 +22,7 @@ pub(super) const MOST_SHARDS: usize = 64;
 /// ```
 /// use hairspring::{DeadlineMap, Duration};
 ///
-/// # fn main() -> Result<(), hairspring::deadline_map::BuildError> {
+/// # fn main() -> Result<(), hairspring::error::BuildError> {
 /// // One map per connection, used only by its task.
 /// let (requests, _timed_out) = DeadlineMap::builder().shards(1).build()?;
 /// requests.insert(17, "GET /", Duration::from_secs(30));

@@ -179,9 +179,11 @@ impl Model {
     }
 
     fn may_pass(&self, state: &State, from: Time, to: Time, settles: bool) -> bool {
+        let rounded = if self.rounds { Duration::from_millis(2) } else { Duration::ZERO };
         let moves = state.moves.iter().filter(|by| settles || !by.settles);
-        let reached = moves.fold(from, |reached, by| if by.from <= reached { reached.max(by.to) } else { reached });
-        to <= reached + if self.rounds { Duration::from_millis(2) } else { Duration::ZERO }
+        let reached =
+            moves.fold(from, |reached, by| if by.from <= reached + rounded { reached.max(by.to) } else { reached });
+        to <= reached + rounded
     }
 
     /// The program begins to move the clock this far from the time that was last seen, or to let it run.

@@ -470,6 +470,8 @@ impl Task {
             thread::sleep(real);
         }
         clock.rate(0.0);
+        // Waits until what was due has been woken.
+        clock.advance(Duration::ZERO);
         model.end_move();
         self.sees_at_least(self.at, "a run");
     }
