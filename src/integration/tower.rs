@@ -124,21 +124,21 @@ impl<L> TimeoutLayer<L> {
     /// Answers a request that takes too long with the response that `answer` returns, as tower-http's `TimeoutLayer`
     /// does with a status code. The error type stays the service's, so an axum program needs no `HandleErrorLayer`.
     ///
-    /// `answer` gets the deadline that has passed: the request's, with [`per_request`](TimeoutLayer::per_request), or
-    /// one without a name. If the timer is at capacity or was shut down, `answer` gets that deadline too, but it has
-    /// not [passed](Deadline::has_passed) yet on the timer's clock, rounded up to its resolution. Each service and each
-    /// response has a clone of `answer`.
+    /// `answer` gets the reason. Each service and each response has a clone of it.
     ///
     /// # Examples
     ///
     /// ```
-    /// use hairspring::{Duration, tower::TimeoutLayer};
+    /// use hairspring::{Duration, tower::{TimeoutLayer, Unanswered}};
     /// use tower::{ServiceBuilder, ServiceExt, service_fn};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), std::io::Error> {
     /// let stuck = service_fn(|_request: u8| std::future::pending::<Result<u16, std::io::Error>>());
-    /// let layer = TimeoutLayer::new(Duration::from_millis(1)).respond_with(|_late| 504);
+    /// let layer = TimeoutLayer::new(Duration::from_millis(1)).respond_with(|why| match why {
+    ///     Unanswered::Late(_deadline) => 504,
+    ///     _ => 503,
+    /// });
     /// assert_eq!(ServiceBuilder::new().layer(layer).service(stuck).oneshot(7).await?, 504);
     /// # Ok(())
     /// # }
@@ -146,45 +146,51 @@ impl<L> TimeoutLayer<L> {
     #[must_use]
     pub fn respond_with<A, Response>(self, answer: A) -> TimeoutLayer<L, A>
     where
-        A: Fn(DeadlineExceeded) -> Response + Clone,
+        A: Fn(Unanswered) -> Response + Clone,
     {
         TimeoutLayer { limit: self.limit, timer: self.timer, made: self.made, answer }
     }
 }
 
 impl<L, A> TimeoutLayer<L, A> {
-    /// Waits on `timer`, for all kinds of limits, instead of the timer of the runtime that polls the response.
+    /// Waits on `timer`, for all kinds of limits, instead of the timer of the runtime that polls the response. Once that was
+    /// shut down, the layer no longer calls the service, and requests [fail](Timeout#errors).
     ///
-    /// If `timer` has a [capacity](crate::timer::Builder::max_pending), the layer sheds load: a request that has to wait
-    /// while the timer is at capacity [fails](Timeout#errors).
+    /// The layer limits time only. To limit the number of requests, use `tower::limit` and `tower::load_shed`.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the timer has [`max_pending`](crate::timer::Builder::max_pending): requests would begin, and then be thrown
+    /// away.
     ///
     /// # Examples
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {
-    /// use hairspring::{Duration, Timer, error::Error, tower::TimeoutLayer};
+    /// use hairspring::{Duration, Timer, tower::TimeoutLayer};
     /// use tower::{Layer, ServiceExt, service_fn};
     ///
-    /// let timer = Timer::builder().max_pending(1).build().unwrap();
+    /// let timer = Timer::builder().build().unwrap();
     /// let stuck = service_fn(|_request: u8| std::future::pending::<Result<u8, std::io::Error>>());
     /// let service = TimeoutLayer::new(Duration::from_secs(60)).with_timer(&timer).layer(stuck);
-    /// let mut first = service.clone().oneshot(7);
-    /// assert!(futures::poll!(&mut first).is_pending());
-    /// let error = service.oneshot(8).await.unwrap_err();
-    /// assert!(error.downcast_ref::<Error>().unwrap().is_at_capacity());
+    /// assert!(service.oneshot(7).await.is_err());
+    /// assert_eq!(timer.metrics().fired(), 1);
     /// # }
     /// ```
+    #[track_caller]
     #[must_use]
     pub fn with_timer(self, timer: &Timer) -> Self {
-        TimeoutLayer { timer: Some(timer.clone()), ..self }
+        TimeoutLayer { timer: Some(timer.unlimited("TimeoutLayer").clone()), ..self }
     }
 }
 
 impl<L, A: Clone> TimeoutLayer<L, A> {
-    /// Limits the response of a request whose limit was asked for before the service got it.
-    fn limit<F, Late>(&self, response: F, limit: RequestLimit) -> ResponseFuture<F, Late, A> {
+    /// Calls the service, unless the timer was shut down, and limits the response. The limit was asked for before the
+    /// service gets the request.
+    fn limit<F, Late>(&self, call: impl FnOnce() -> F, limit: RequestLimit) -> ResponseFuture<F, Late, A> {
         let timer = self.timer.as_ref();
+        let response = Begun(if timer.is_some_and(Timer::is_shutdown) { None } else { Some(call()) });
         let deadline = match limit {
             RequestLimit::Duration(duration) => {
                 let mut deadline = Deadline::at(clock::instant_of(clock::later(now_on(timer), duration)));
@@ -251,8 +257,7 @@ mod limit {
 ///
 /// The response resolves to one of these, in a `Box<dyn Error + Send + Sync>` like tower's:
 /// [`Elapsed`] if the limit passes first, [`DeadlineExceeded`] if that was the request's own deadline,
-/// [`error::Error`](crate::error::Error) if the response has to wait and the timer is at its
-/// [capacity](crate::timer::Builder::max_pending) or was shut down, or the service's error. With
+/// [`error::Error`](crate::error::Error) if the timer was shut down, or the service's error. With
 /// [`respond_with`](TimeoutLayer::respond_with) there is only the service's error, without a box.
 ///
 /// # Panics
@@ -377,7 +382,7 @@ where
 
     fn call(&mut self, request: Request) -> Self::Future {
         let limit = self.layer.limit.of(&request);
-        self.layer.limit(self.inner.call(request), limit)
+        self.layer.limit(|| self.inner.call(request), limit)
     }
 }
 
@@ -385,7 +390,7 @@ impl<S, L, A, Request> Service<Request> for Timeout<S, L, A>
 where
     S: Service<Request>,
     L: Limit<Request>,
-    A: Fn(DeadlineExceeded) -> S::Response + Clone,
+    A: Fn(Unanswered) -> S::Response + Clone,
 {
     type Response = S::Response;
     type Error = S::Error;
@@ -397,7 +402,50 @@ where
 
     fn call(&mut self, request: Request) -> Self::Future {
         let limit = self.layer.limit.of(&request);
-        self.layer.limit(self.inner.call(request), limit)
+        self.layer.limit(|| self.inner.call(request), limit)
+    }
+}
+
+/// Why a layer answers a request in the service's place: see [`TimeoutLayer::respond_with`].
+///
+/// # Examples
+///
+/// ```
+/// use hairspring::{Deadline, DeadlineExceeded, Duration, tower::Unanswered};
+/// let late = Unanswered::Late(DeadlineExceeded::new(Deadline::after(Duration::ZERO).named("request")));
+/// assert_eq!(late.to_string(), "the deadline `request` has passed");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Unanswered {
+    /// The deadline has passed: the request's own, with [`TimeoutLayer::per_request`], or one without a name.
+    Late(DeadlineExceeded),
+    /// The timer was shut down. If it is one given to [`TimeoutLayer::with_timer`], and ended before the request came, the
+    /// service was not called.
+    Refused(error::Error),
+}
+
+impl fmt::Display for Unanswered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unanswered::Late(late) => late.fmt(f),
+            Unanswered::Refused(error) => error.fmt(f),
+        }
+    }
+}
+
+impl Error for Unanswered {}
+
+/// A response, if the service was called.
+#[pin_project]
+#[derive(Debug)]
+struct Begun<F>(#[pin] Option<F>);
+
+impl<F: Future> Future for Begun<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        self.project().0.as_pin_mut().map_or(Poll::Pending, |response| response.poll(cx))
     }
 }
 
@@ -421,7 +469,7 @@ where
 #[pin_project]
 pub struct ResponseFuture<F, L = Elapsed, A = ()> {
     #[pin]
-    response: future::Timeout<F, Deadline, error::Error>,
+    response: future::Timeout<Begun<F>, Deadline, error::Error>,
     late: PhantomData<fn() -> L>,
     answer: A,
 }
@@ -447,14 +495,17 @@ where
 impl<F, T, E, A> Future for ResponseFuture<F, DeadlineExceeded, A>
 where
     F: Future<Output = Result<T, E>>,
-    A: Fn(DeadlineExceeded) -> T,
+    A: Fn(Unanswered) -> T,
 {
     type Output = Result<T, E>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
         let answer = ready!(this.response.as_mut().poll(cx));
-        Poll::Ready(answer.unwrap_or_else(|_| Ok((this.answer)(DeadlineExceeded::new(this.response.deadline())))))
+        Poll::Ready(answer.unwrap_or_else(|error| {
+            let late = DeadlineExceeded::new(this.response.deadline());
+            Ok((this.answer)(if error.is_elapsed() { Unanswered::Late(late) } else { Unanswered::Refused(error) }))
+        }))
     }
 }
 

@@ -2,12 +2,14 @@
 
 use std::future::{Ready, pending, ready};
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use crate::common::{HOUR, ms, paused, poll};
+use crate::common::{HOUR, ms, panic_message, paused, poll};
 use hairspring::error::{Elapsed, Error};
-use hairspring::tower::{Timeout, TimeoutLayer};
+use hairspring::tower::{Timeout, TimeoutLayer, Unanswered};
 use hairspring::{Deadline, DeadlineExceeded, Instant, Timer, sleep};
 use tower::{BoxError, Layer, Service, ServiceExt, service_fn};
 
@@ -32,54 +34,36 @@ async fn all_kinds_of_limits_may_use_a_chosen_timer() {
     assert_eq!((own.metrics().fired(), Timer::current().metrics().registered()), (4, 0));
 }
 
-/// A bug that this crate had: the request's task panicked.
+/// Bugs that this crate had: the request's task panicked; and a service began what was then refused.
 #[test]
-fn a_full_or_ended_timer_fails_requests_that_have_to_wait() {
-    /// Which error the response has, if any.
-    async fn outcome<S: Service<Request, Error = BoxError>>(service: S, request: Request) -> &'static str {
-        match service.oneshot(request).await {
-            Ok(_) => "none",
-            Err(error) if error.downcast_ref::<Error>().is_some_and(Error::is_at_capacity) => "full",
-            Err(error) if error.downcast_ref::<Error>().is_some_and(Error::is_shutdown) => "ended",
-            Err(error) => panic!("{error}"),
-        }
-    }
+fn a_timer_that_was_shut_down_fails_requests_before_they_begin() {
     paused().block_on(async {
-        let own = Timer::builder().max_pending(1).build().unwrap();
-        let service = service_fn(async |(yields, _): Request| {
-            for _ in 0..yields {
-                tokio::task::yield_now().await;
-            }
-            io::Result::Ok(200)
+        let (own, begun) = (Timer::builder().build().unwrap(), Arc::<AtomicUsize>::default());
+        let counts = begun.clone();
+        let stuck = service_fn(move |_: u64| {
+            counts.fetch_add(1, SeqCst);
+            pending::<io::Result<u64>>()
         });
-        let of_each = |(_, deadline): &Request| *deadline;
-        let chosen = TimeoutLayer::new(HOUR).with_timer(&own);
-        let each = TimeoutLayer::per_request(of_each).with_timer(&own);
-        let shed = |late: DeadlineExceeded| if late.deadline().has_passed() { 504 } else { 503 };
-        let deadline = Some(Deadline::after(HOUR));
-        for (is_full, expected, status) in [(false, "none", 200), (true, "full", 503), (false, "none", 200)] {
-            let mut other = own.try_sleep(HOUR);
-            assert!(!is_full || poll(&mut other).is_pending());
-            assert_eq!(outcome(chosen.layer(service), (1, None)).await, expected);
-            assert_eq!(outcome(each.layer(service), (1, deadline)).await, expected);
-            assert_eq!(outcome(chosen.layer(service), (0, None)).await, "none", "it does not wait");
-            for unlimited in [None, Some(Deadline::NEVER)] {
-                assert_eq!(outcome(each.layer(service), (1, unlimited)).await, "none", "it needs no timer");
-            }
-            let answer = chosen.clone().respond_with(shed).layer(service).oneshot((1, None));
-            assert_eq!(answer.await.unwrap(), status);
-            let each = each.clone().respond_with(shed).layer(service);
-            assert_eq!(each.clone().oneshot((1, deadline)).await.unwrap(), status);
-            assert_eq!(each.oneshot((1, None)).await.unwrap(), 200);
-        }
-        let mut waits =
-            Box::pin(outcome(chosen.layer(service_fn(async |_| pending::<io::Result<u64>>().await)), (1, None)));
+        let layer = TimeoutLayer::new(HOUR).with_timer(&own);
+        let says_why = layer.clone().respond_with(|why| if let Unanswered::Late(_) = why { 504 } else { 503 });
+        let mut waits = Box::pin(layer.clone().layer(stuck.clone()).oneshot(1));
         assert!(poll(&mut waits).is_pending());
         assert_eq!(own.shutdown(), 1);
-        assert_eq!(waits.await, "ended");
-        assert_eq!(outcome(chosen.layer(service), (1, None)).await, "ended");
-        assert_eq!(chosen.respond_with(shed).layer(service).oneshot((1, None)).await.unwrap(), 503);
+        let is_shutdown = |error: BoxError| error.downcast_ref::<Error>().is_some_and(Error::is_shutdown);
+        assert!(waits.await.is_err_and(is_shutdown));
+        assert_eq!(begun.load(SeqCst), 1);
+        assert!(layer.layer(stuck.clone()).oneshot(1).await.is_err_and(is_shutdown));
+        assert_eq!(says_why.layer(stuck).oneshot(1).await.unwrap(), 503);
+        assert_eq!(begun.load(SeqCst), 1, "the service was not called again");
     });
+}
+
+/// It would let requests begin, and then throw them away.
+#[test]
+fn a_timer_with_max_pending_is_refused() {
+    let (timer, _driver) = Timer::builder().max_pending(1).build_with_driver().unwrap();
+    let message = panic_message(|| TimeoutLayer::new(HOUR).with_timer(&timer));
+    assert!(message.starts_with("a `TimeoutLayer` cannot return an error"), "{message}");
 }
 
 /// A request: how long it takes, and how long it may take.
@@ -106,7 +90,8 @@ async fn each_request_may_have_a_deadline() {
 #[tokio::test(start_paused = true)]
 async fn a_late_request_may_have_a_response() {
     let start = Instant::now();
-    let layer = TimeoutLayer::new(ms(100)).respond_with(move |late: DeadlineExceeded| {
+    let layer = TimeoutLayer::new(ms(100)).respond_with(move |why| {
+        let Unanswered::Late(late) = why else { panic!("{why}") };
         assert_eq!((late.name(), late.deadline().location().file()), (None, file!()));
         u64::try_from((late.deadline().instant().unwrap() - start).as_millis()).unwrap()
     });
@@ -118,7 +103,10 @@ async fn a_late_request_may_have_a_response() {
     assert_eq!(service.call(13).await.unwrap_err().kind(), io::ErrorKind::InvalidData);
 
     let layer = TimeoutLayer::per_request(|(_, deadline): &Request| *deadline);
-    let layer = layer.respond_with(|late: DeadlineExceeded| if late.name() == Some("request") { 1 } else { 2 });
+    let layer = layer.respond_with(|why| match why {
+        Unanswered::Late(late) if late.name() == Some("request") => 1,
+        _ => 2,
+    });
     let mut service = layer.layer(service_fn(|(takes, _): Request| take(takes)));
     let named = Deadline::after(ms(100)).named("request");
     for (deadline, answer) in [(Some(named), 1), (None, 200), (Some(Deadline::NEVER), 200)] {
