@@ -36,7 +36,12 @@ pub(crate) trait TimerHooks {
     /// A timer opens in memory that timers reuse.
     fn opens(_: TimerLease) {}
 
-    /// A timer is created on the current runtime, before anything can wait on it, or its driver runs there.
+    /// A timer is created on the current runtime, before any turn. Returns whether a test sets its time from now on.
+    fn opens_here(_: TimerLease) -> bool {
+        false
+    }
+
+    /// A timer's driver runs on the current runtime.
     fn is_here(_: TimerLease) {}
 }
 
@@ -170,11 +175,11 @@ impl TimerLease {
     pub(crate) fn try_open(is_driverless: bool, settings: &Settings) -> io::Result<TimerLease> {
         thread::start().or_else(|error| if settings.alarm == Alarm::Tokio { Ok(()) } else { Err(error) })?;
         let timer = TimerLease::make(settings, clock::now());
+        if !is_driverless && Hooks::opens_here(timer) {
+            return Ok(timer);
+        }
         if timer.turns().open(is_driverless, settings.coalesce) {
             timer.publish_removals();
-        }
-        if !is_driverless {
-            Hooks::is_here(timer);
         }
         Ok(timer)
     }

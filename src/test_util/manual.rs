@@ -85,6 +85,13 @@ impl State {
         }
     }
 
+    /// Begins a timer on this clock.
+    fn open(&mut self, timer: TimerLease) {
+        timer.turns().open_shown(self.now);
+        timer.publish_removals();
+        self.timers.push(timer.hold());
+    }
+
     /// The live timers, whose memory is held. Unlocks.
     fn timers(mut state: MutexGuard<'_, State>) -> Vec<TimerHold> {
         let (live, ended): (Vec<_>, Vec<_>) = state.timers.drain(..).partition(|held| held.lease().serves());
@@ -282,6 +289,11 @@ impl ManualClock {
         is_new
     }
 
+    /// Begins a timer on this clock.
+    pub(super) fn open(&self, timer: TimerLease) {
+        self.state().open(timer);
+    }
+
     pub(crate) fn waiting(&self) -> Vec<Pending> {
         pending::of(State::timers(self.state()).iter().map(TimerHold::lease), self.tick())
     }
@@ -391,9 +403,7 @@ impl TestClock for ManualClock {
             state.timers.reserve(live);
         }
         let timer = TimerLease::make(settings, state.now);
-        timer.turns().open_shown(state.now);
-        timer.publish_removals();
-        state.timers.push(timer.hold());
+        state.open(timer);
         timer
     }
 }

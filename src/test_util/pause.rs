@@ -120,7 +120,12 @@ impl TimerHooks for Hooks {
         held::opens(timer);
     }
 
-    /// In a bubble with a clock of ours, the timer follows that. A manual clock stays the timer's.
+    /// In a bubble with a clock of ours, the timer follows that.
+    fn opens_here(timer: TimerLease) -> bool {
+        own_clock::here().map(|clock| clock.open(timer)).is_some()
+    }
+
+    /// The same. A manual clock stays the timer's.
     fn is_here(timer: TimerLease) {
         if own_clock::here().is_some_and(|clock| clock.adopt(timer)) {
             timer.fire_at(timer.now());
