@@ -223,21 +223,21 @@ impl Keeper {
         }
         state.waiting.push(waiting);
         drop(state);
-        if self.thread.get().is_none() {
-            self.start(None);
-        }
+        self.start(None);
         self.wake();
     }
 
-    /// Starts the thread, which ends with the runtime.
+    /// Starts the thread, unless it runs. It ends with the runtime.
     pub(super) fn start(self: &Arc<Self>, limits: Option<Limits>) {
-        let runs = Run::new(self.clone(), limits);
-        match thread::Builder::new().name("hairspring-clock".into()).spawn(move || runs.run()) {
-            Ok(thread) => _ = self.thread.set(thread.thread().clone()),
-            Err(error) => {
-                panic!("hairspring failed to start the thread that checks whether a runtime is idle: {error}")
+        self.thread.get_or_init(|| {
+            let runs = Run::new(self.clone(), limits);
+            match thread::Builder::new().name("hairspring-clock".into()).spawn(move || runs.run()) {
+                Ok(thread) => thread.thread().clone(),
+                Err(error) => {
+                    panic!("hairspring failed to start the thread that checks whether a runtime is idle: {error}")
+                }
             }
-        }
+        });
     }
 
     /// What is left of this if nothing that keeps the clock still has begun or ended since. Until it is dropped, nothing
