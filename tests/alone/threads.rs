@@ -1,4 +1,4 @@
-//! The threads of this crate have the main thread's niceness and CPU affinity. A timer can do without.
+//! The threads of this crate have the main thread's niceness, and all CPUs of the process. A timer can do without.
 
 use std::fs;
 use std::future::{Future, poll_fn};
@@ -78,6 +78,25 @@ fn a_background_thread_does_not_pin_timers() {
             one.set((0..CpuSet::MAX_CPU).find(|&cpu| allowed.is_set(cpu)).unwrap());
             sched_setaffinity(None, &one).unwrap();
         });
+    });
+}
+
+/// A bug that this crate had: in a program that pins each of its threads, the timers of all CPUs waited for the one to which
+/// the main thread was pinned.
+#[test]
+fn a_pinned_main_thread_does_not_pin_timers() {
+    alone(|| {
+        let main = Some(rustix::process::getpid());
+        let allowed = sched_getaffinity(main).unwrap();
+        let cpus: Vec<_> = (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)).collect();
+        let mut one = CpuSet::new();
+        one.set(cpus[0]);
+        sched_setaffinity(main, &one).unwrap();
+        sleep_on_both();
+        let ours: Vec<_> = of_ours();
+        let (main, mine) = (of(Path::new("/proc/self")).unwrap(), of(Path::new("/proc/thread-self")).unwrap());
+        assert!(!ours.is_empty() && ours.iter().all(|(_, cpus)| *cpus == mine.1), "{ours:?}, not {mine:?}");
+        assert!(cpus.len() == 1 || main.1 != mine.1);
     });
 }
 

@@ -68,6 +68,24 @@ async fn only_an_earlier_deadline_wakes_the_consumer() {
     assert_eq!(second.count(), 1);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_renewed_entry_has_its_own_time_to_live_again() {
+    let (map, mut expirations) = DeadlineMap::new();
+    // So many that they wait in a wheel.
+    for key in 0..100 {
+        map.insert(key, (), HOUR);
+    }
+    map.insert(0, (), 2 * HOUR);
+    for key in 0..100 {
+        assert!(map.touch(&key, ms(5)) && map.renew(&key));
+    }
+    assert_eq!((map.remaining(&0), map.remaining(&1)), (Some(2 * HOUR), Some(HOUR)));
+    map.touch(&1, ms(5));
+    assert_eq!(map.renew_with(&2, |()| 7), Some(7));
+    assert_eq!(expirations.recv().await, Some((1, ())));
+    assert!(!map.renew(&1), "it has expired");
+}
+
 #[tokio::test]
 async fn a_consumer_on_an_ended_timer_panics_and_loses_nothing() {
     let ended = Timer::builder().build().unwrap();
