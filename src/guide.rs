@@ -1,16 +1,24 @@
-//! The guide: which item to use, and what to tune. The pages below have the rest.
+//! Which type to use, what to tune, recipes, other crates, production.
+//!
+// Of two definitions of a link the first wins: the pages' own are for code hosts.
+//! [dependencies]: crate::guide::migrating#moving-your-dependencies-too
 //!
 #![doc = include_str!("../docs/guide.md")]
 //!
+//! # See also
+//!
+#![cfg_attr(feature = "hyper", doc = "- [`hyper::HyperTimer`](crate::hyper::HyperTimer).")]
+#![cfg_attr(feature = "tower", doc = "- [`tower::TimeoutLayer`](crate::tower::TimeoutLayer).")]
+//! - [`timeout_at`](crate::timeout_at), [`Sleep::reset_at`](crate::Sleep::reset_at),
+//!   [`io::TimeoutStream`](crate::io::TimeoutStream), [`Deadline`](crate::Deadline), [`DeadlineMap`](crate::DeadlineMap),
+//!   [`Timer::builder`](crate::Timer::builder).
+//!
 //! This module exists only in the documentation. It has no items for programs to use.
-// Of two definitions of a link the first wins: the pages' own are for code hosts.
 
 /// Moving from `tokio::time`, and from tokio-util's queue and timeouts.
 ///
-/// [drop_in]: crate::guide::drop_in
-/// [ecosystem]: crate::guide::ecosystem
+/// [crates]: crate::guide#other-crates
 /// [process]: crate::guide::process
-/// [whole_graph]: crate::guide::whole_graph
 #[cfg_attr(feature = "test-util", doc = "[testing]: crate::test_util")]
 #[cfg_attr(not(feature = "test-util"), doc = "[testing]: crate#features")]
 ///
@@ -22,67 +30,17 @@
 ///   [`FutureExt`](crate::FutureExt).
 /// - Only in this crate: [`Sleep::reset_at`](crate::Sleep::reset_at), [`DeadlineMap`](crate::DeadlineMap),
 ///   [`Timer::builder`](crate::Timer::builder).
-/// - [The tests of published crates](crate::guide::drop_in), before and after.
-/// - [Moving the dependencies too](crate::guide::whole_graph).
-/// - The [guide](crate::guide) and the [cookbook](crate::guide::cookbook).
+/// - The [guide](crate::guide).
 pub mod migrating {}
 
-/// The tests of published crates, before and after a move to this crate.
+/// What you can rely on, and what not.
 ///
-/// [migrating]: crate::guide::migrating
+/// [forks]: crate::guide::process#forks
 ///
-#[doc = include_str!("../docs/drop_in.md")]
-///
-/// # See also
-///
-/// - [Migrating](crate::guide::migrating).
-pub mod drop_in {}
+#[doc = include_str!("../docs/promises.md")]
+pub mod promises {}
 
-/// Moving the timers of dependencies too, with rewritten copies of them.
-///
-#[doc = include_str!("../docs/whole_graph.md")]
-///
-/// # See also
-///
-/// - [Migrating](crate::guide::migrating).
-pub mod whole_graph {}
-
-/// Recipes: debounce, throttle, retries, heartbeat, rate limit, cache expiry, cancellation, graceful shutdown.
-///
-#[doc = include_str!("../docs/cookbook.md")]
-///
-/// # See also
-///
-/// - [`timeout_at`](crate::timeout_at), [`sleep`](crate::sleep()), [`sleep_until`](crate::sleep_until),
-///   [`Sleep::reset_at`](crate::Sleep::reset_at), [`interval`](crate::interval()), [`StreamExt`](crate::StreamExt),
-///   [`DelayQueue`](crate::DelayQueue), [`DeadlineMap`](crate::DeadlineMap).
-/// - The [guide](crate::guide).
-pub mod cookbook {}
-
-/// Crates that accept a timer, and how to give them this one.
-///
-/// [whole_graph]: crate::guide::whole_graph
-///
-#[doc = include_str!("../docs/ecosystem.md")]
-///
-/// # See also
-///
-#[cfg_attr(feature = "hyper", doc = "- [`hyper::HyperTimer`](crate::hyper::HyperTimer).")]
-#[cfg_attr(feature = "tower", doc = "- [`tower::TimeoutLayer`](crate::tower::TimeoutLayer).")]
-/// - [`io::TimeoutStream`](crate::io::TimeoutStream), [`Deadline`](crate::Deadline). The [guide](crate::guide).
-pub mod ecosystem {}
-
-/// Counts and alarms for programs in production.
-///
-#[doc = include_str!("../docs/operating.md")]
-pub mod operating {}
-
-/// Where the crate runs, and what differs there.
-///
-#[doc = include_str!("../docs/platforms.md")]
-pub mod platforms {}
-
-/// Threads, files, tasks and memory of the crate in your process.
+/// Threads, files, tasks and memory of the crate in your process, and where it runs.
 ///
 #[doc = include_str!("../docs/process.md")]
 pub mod process {}

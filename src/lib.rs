@@ -10,42 +10,44 @@
 //! # }
 //! ```
 //!
-//! Names, signatures and behaviour are tokio's, with two exceptions: [`Instant`] is a separate type that converts to
-//! and from tokio's, and some behaviour differs, as listed in [Migrating](guide::migrating).
+//! Names and signatures match tokio's. [`Instant`] is a separate type that converts to and from tokio's, and a few
+//! behaviours differ: see [Migrating](guide::migrating).
 //!
-//! Timers wait in hierarchical timing wheels, one per worker thread, and one tokio task per runtime fires them. What it
-//! costs to register or cancel a timer hardly depends on the number of threads or timers.
+//! Timers wait in hierarchical timing wheels, one per worker thread, and one tokio task per runtime fires them. The cost
+//! of registering or cancelling a timer barely changes with the number of threads or timers.
 //!
 //! Deadlines have nanosecond resolution. A timer never fires early, and usually fires within a fraction of a
 //! millisecond after its deadline. As with tokio, it fires only after its runtime has looked at its sockets: no limit
-//! passes on a read whose data has come. Any duration is accepted. A limit of more than 500
-//! years has no timer, and such a sleep ends after 500 years.
+//! passes on a read whose data has come. Any duration is accepted. A sleep of more than 500 years ends after 500 years. A
+//! limit of more than 500 years never passes.
 //!
 //! # Overview
 //!
 //! | to | use |
 //! |---|---|
 //! | wait | [`sleep`](sleep()), [`sleep_until`] |
-//! | limit how long a future takes | [`timeout`](timeout()), [`timeout_at`], [`FutureExt`] |
-//! | run something periodically | [`interval`](interval()), [`interval_at`] |
-//! | time out, throttle, debounce or batch the items of a stream | [`StreamExt`] |
-//! | include the time that the machine is suspended | [`boot`] |
-//! | wait for a time of day | [`wall`] |
+//! | limit how long a future may take | [`timeout`](timeout()), [`timeout_at`], [`FutureExt`] |
+//! | share one time limit among several calls | [`Deadline`] |
+//! | do something periodically | [`interval`](interval()), [`interval_at`] |
+//! | drop slow and silent connections | [`io::TimeoutStream`] |
+//! | limit HTTP headers and requests | `hyper::HyperTimer`, `tower::TimeoutLayer` |
+//! | time out, pace, debounce or batch the items of a stream | [`StreamExt`] |
 //! | get values back when they are due | [`DelayQueue`] |
-//! | expire keys unless they are touched | [`DeadlineMap`] |
-//! | drop idle or slow connections | [`io::TimeoutStream`] |
-//! | share one time budget across calls | [`Deadline`] |
-//! | configure, measure, limit or shut down a timer | [`Timer`], [`Timer::builder`] |
-//! | test without waiting | `pause`, `advance` and `test_util`, with the feature `test-util` |
-//! | build your own timer | [`wheel::Wheel`] |
+//! | let keys expire unless they are touched | [`DeadlineMap`] |
+//! | count the time during which the machine is suspended | [`boot`] |
+//! | wait for a time of day | [`wall`] |
+//! | configure, measure or end a timer | [`Timer`], [`Timer::builder`] |
+//! | test without waiting | `pause`, `advance`, `test_util` |
+//! | write your own scheduler | [`wheel::Wheel`] |
+//!
+//! Timers work in a tokio runtime, on another executor and on a plain thread. `pause` and `advance` need a current-thread
+//! tokio runtime.
 //!
 //! # Further reading
 //!
-//! - [The guide](guide): an overview.
-//! - [Migrating](guide::migrating) from `tokio::time` and from tokio-util.
-//! - [The cookbook](guide::cookbook): debounce, throttle, retries, heartbeat, rate limit, cache expiry, cancellation,
-//!   graceful shutdown.
-//! - [Other crates](guide::ecosystem) that can use these timers.
+//! - [The guide](guide): which type to use, settings, recipes, other crates, production.
+//! - [Migrating](guide::migrating) from `tokio::time`, tokio-util and tokio-stream.
+//! - [Promises and limits](guide::promises), and what the crate does [in your process](guide::process).
 //!
 //! # Features
 //!
@@ -56,18 +58,21 @@
 //!   module `test_util` and `timer::Builder::clock`. Arming a timer takes a few per cent longer.
 //! - `hyper`: `hyper::HyperTimer`, a timer for hyper 1.
 //! - `tower`: `tower::TimeoutLayer` and `tower::Timeout`, which limit how long a request takes.
-//! - `tracing`: spans of sleeps, timeouts and intervals for tokio-console and similar tools, with the target
-//!   `hairspring` at level `TRACE`. It adds no names.
+//! - `tokio-util`: `with_cancellation_token` and `with_cancellation_token_owned` of [`FutureExt`].
 //! - `metrics`: counts and lateness for the crate `metrics`. It adds `timer::Reporter`, and the method `reporter` of
 //!   [`Timer`], [`DeadlineMap`] and [`DelayQueue`].
-//! - `tokio-util`: `with_cancellation_token` and `with_cancellation_token_owned` of [`FutureExt`].
+//! - `tracing`: spans of sleeps, timeouts and intervals for tokio-console and similar tools, with the target
+//!   `hairspring` at level `TRACE`. It adds no names.
 //!
 //! # Panics
 //!
-//! A future of this crate panics if it has to wait on a [`Timer`] that is at capacity or was shut down. [`TrySleep`],
-//! [`Timeout::fallible`], [`Interval::fallible`], [`io::TimeoutStream`] and `tower::TimeoutLayer` return an error
-//! instead. Outside a runtime, a future waits on the process's own timer. On WebAssembly there is no thread to run that
-//! timer, so a future that has to wait outside a runtime panics.
+//! A future of this crate panics in four cases:
+//!
+//! - It has to wait on a [`Timer`] that is at its limit or was shut down. [`TrySleep`], whatever was made `fallible`, and
+//!   [`io::TimeoutStream`] return an error instead, and `tower::TimeoutLayer` answers with one.
+//! - It has to wait, and the current runtime was shut down, as with tokio.
+//! - It starts the process's first timer, and the system refuses a thread.
+//! - It has to wait outside a runtime, on WebAssembly.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

@@ -1,4 +1,4 @@
-//! docs/ecosystem.md is true: its snippets are parts of programs in `examples/ecosystem`.
+//! docs/guide.md is true: its snippets with other crates are parts of programs in `examples/ecosystem`.
 
 use std::fs;
 use std::path::Path;
@@ -19,9 +19,9 @@ fn programs() -> Vec<String> {
 #[test]
 fn each_part_of_a_snippet_is_in_a_program() {
     let programs: Vec<_> = programs().iter().map(|program| dedented(program)).collect();
-    let pages = [include_str!("../../docs/ecosystem.md"), include_str!("../../docs/operating.md")];
+    let page = include_str!("../../docs/guide.md");
     let mut parts = 0;
-    for rest in pages.iter().flat_map(|page| page.split("```rust,ignore\n").skip(1)) {
+    for rest in page.split("```rust,ignore\n").skip(1) {
         let (snippet, _) = rest.split_once("```").unwrap();
         for part in dedented(snippet).split("\n\n") {
             let is_there = programs.iter().any(|program| program.contains(part.trim_end()));
@@ -29,14 +29,14 @@ fn each_part_of_a_snippet_is_in_a_program() {
             parts += 1;
         }
     }
-    assert!(parts >= 10, "{parts} parts");
+    assert!(parts >= 5, "{parts} parts");
 }
 
 /// Checks the versions that the page gives in full.
 #[test]
 fn the_page_names_the_versions_that_are_built() {
     let built = include_str!("../../examples/ecosystem/Cargo.lock");
-    let (table, _) = include_str!("../../docs/ecosystem.md").split_once("\nAccording to").unwrap();
+    let (table, _) = include_str!("../../docs/guide.md").split_once("\nAccording to").unwrap();
     let words: Vec<_> = table.split(|c: char| c.is_whitespace() || ",:|".contains(c)).collect();
     let is_full = |word: &str| word.split('.').count() == 3 && word.split('.').all(|part| part.parse::<u32>().is_ok());
     let mut versions = 0;

@@ -11,7 +11,9 @@ fn example() -> Command {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     let example = BUILT.get_or_init(|| {
         macro_rules! enabled {
-            ($($feature:literal),*) => { [$(if cfg!(feature = $feature) { $feature } else { "" }),*].join(",") };
+            ($($feature:literal),*) => {
+                [$(if cfg!(feature = $feature) { concat!("hairspring/", $feature) } else { "" }),*].join(",")
+            };
         }
         let features = enabled!("hyper", "metrics", "test-util", "tokio-util", "tower", "tracing");
         // `cargo test` has already built it there.

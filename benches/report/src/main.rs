@@ -1,4 +1,4 @@
-//! Writes the stored figures into the documents, each as the table that the document describes. See ../README.md.
+//! Writes the stored figures into the documents, as the tables that the file `tables` describes. See ../README.md.
 
 mod chart;
 mod table;
@@ -10,9 +10,10 @@ use std::process::ExitCode;
 /// The documents with tables, and the chart.
 const DOCUMENTS: [&str; 3] = ["README.md", "docs/performance.md", "benches/worlds/README.md"];
 const CHART: &str = "docs/chart.svg";
+const DESCRIPTIONS: &str = "benches/report/tables";
 
-const OPEN: &str = "<!-- figures ";
-const OPEN_END: &str = "-->\n";
+const OPEN: &str = "<!-- table ";
+const OPEN_END: &str = " -->\n";
 const CLOSE: &str = "<!-- end -->";
 
 fn main() -> ExitCode {
@@ -63,21 +64,29 @@ fn check(root: &Path) -> Result<bool, String> {
 /// The documents and the chart as the stored results make them.
 fn from_results(root: &Path) -> Result<Vec<(&'static str, String)>, String> {
     let mut texts = vec![(CHART, chart::draw(root)?)];
+    let descriptions = read(&root.join(DESCRIPTIONS))?;
     for name in DOCUMENTS {
-        let text = rewrite(&read(&root.join(name))?, |described| table::draw(root, described));
+        let text = rewrite(&read(&root.join(name))?, |table| table::draw(root, description(&descriptions, table)?));
         texts.push((name, text.map_err(|problem| format!("{name}: {problem}"))?));
     }
     Ok(texts)
 }
 
-/// Replaces the table below each description.
+/// What the file says below `== NAME`.
+fn description<'a>(descriptions: &'a str, name: &str) -> Result<&'a str, String> {
+    let mut sections = descriptions.split("\n== ").skip(1).filter_map(|section| section.split_once('\n'));
+    let found = sections.find(|(title, _)| *title == name);
+    found.map(|(_, description)| description).ok_or_else(|| format!("{DESCRIPTIONS} describes no table `{name}`"))
+}
+
+/// Replaces each table below a comment that names it.
 fn rewrite(document: &str, draw: impl Fn(&str) -> Result<String, String>) -> Result<String, String> {
     let mut parts = document.split(OPEN);
     let mut text = parts.next().unwrap_or_default().to_owned();
     for part in parts {
-        let (described, rest) = part.split_once(OPEN_END).ok_or_else(|| format!("`{OPEN}` without `-->`: {part}"))?;
-        let (_, after) = rest.split_once(CLOSE).ok_or_else(|| format!("no `{CLOSE}` after `{described}`"))?;
-        text.extend([OPEN, described, OPEN_END, "\n", &draw(described)?, "\n\n", CLOSE, after]);
+        let (name, rest) = part.split_once(OPEN_END).ok_or_else(|| format!("`{OPEN}` without `-->`: {part}"))?;
+        let (_, after) = rest.split_once(CLOSE).ok_or_else(|| format!("no `{CLOSE}` after `{name}`"))?;
+        text.extend([OPEN, name, OPEN_END, "\n", &draw(name)?, "\n\n", CLOSE, after]);
     }
     Ok(text)
 }
@@ -87,13 +96,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_below_a_description_is_replaced_and_nothing_else() {
-        let document = "before\n<!-- figures a.csv\nrest\n-->\nold\n<!-- end -->\nafter\n";
-        let expected = "before\n<!-- figures a.csv\nrest\n-->\n\nnew a.csv\n\n<!-- end -->\nafter\n";
-        let draw = |described: &str| Ok(format!("new {}", described.lines().next().unwrap()));
+    fn the_table_below_its_name_is_replaced_and_nothing_else() {
+        let document = "before\n<!-- table a b -->\nold\n<!-- end -->\nafter\n";
+        let expected = "before\n<!-- table a b -->\n\nnew a b\n\n<!-- end -->\nafter\n";
+        let draw = |name: &str| Ok(format!("new {name}"));
         assert_eq!(rewrite(document, draw).unwrap(), expected);
         assert_eq!(rewrite(expected, draw).unwrap(), expected);
-        assert!(rewrite("<!-- figures a.csv\n-->\n", draw).unwrap_err().contains("no `<!-- end -->`"));
+        assert!(rewrite("<!-- table a -->\n", draw).unwrap_err().contains("no `<!-- end -->`"));
+    }
+
+    #[test]
+    fn a_description_is_found_by_its_whole_name() {
+        let descriptions = "# What this is.\n\n== a b\none\n\n== a\ntwo\nthree\n";
+        assert_eq!(description(descriptions, "a b"), Ok("one\n"));
+        assert_eq!(description(descriptions, "a"), Ok("two\nthree\n"));
+        assert!(description(descriptions, "b").unwrap_err().contains("no table `b`"));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! A table of stored results, as a document describes it:
+//! A table of stored results, as the file `tables` describes it:
 //!
 //! ```text
 //! benches/rivals/results/late.csv

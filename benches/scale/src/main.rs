@@ -1,4 +1,4 @@
-//! What happens with many workers and many timers: see `docs/scale.md`.
+//! What happens with many workers and many timers: see "Many workers" in `docs/performance.md`.
 
 mod population;
 mod steps;

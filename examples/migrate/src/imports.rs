@@ -15,14 +15,8 @@ impl<'a> Rewriter<'a> {
         let before = self.paths;
         let mut moved = Vec::new();
         let is_gone = self.tree(&tree, &[], &mut moved);
-        if self.paths > before {
-            let offset = tokens.range(keyword..keyword + 1).start;
-            if keyword > 0 && tokens.is(keyword - 1, "pub") {
-                self.note(offset, "a public import: users of this crate see hairspring's types from now on");
-            }
-            if tree.tokens.clone().any(|at| tokens.is(at, "*")) {
-                self.note(offset, "a glob: also imports names that `tokio::time` lacks, such as `FutureExt`");
-            }
+        if self.paths > before && keyword > 0 && tokens.is(keyword - 1, "pub") {
+            self.note(keyword, "a public import: users of this crate see hairspring's types from now on");
         }
         let root = if tokens.is_separator(keyword + 1) { "::" } else { "" };
         let mut moved = moved.into_iter().map(|path| format!("{root}{path}"));
@@ -48,8 +42,25 @@ impl<'a> Rewriter<'a> {
         let mut path = around.to_vec();
         path.extend(tree.segments.iter().map(|segment| tokens.text(*segment)));
         if let Some(found) = moves::find(&path) {
+            // A re-export gets the list of all names, if that is the same as tokio's.
+            let is_whole = matches!(tree.end, End::Glob) && tree.segments.len() == found.length;
+            let is_public = tokens.is(tree.tokens.start.max(2) - 2, "pub");
+            let is_reexport = is_whole && is_public && !["n0_future", "tokio_util"].contains(&path[0]);
+            if let Some(star) = tree.tokens.clone().find(|at| tokens.is(*at, "*") && !is_reexport) {
+                self.note(star, "a glob stays: list the names that you use, and run this again");
+                return false;
+            }
             self.paths += 1;
-            let edits = self.renamed(tree, Move { length: found.length - around.len(), ..found });
+            let names = tree.tokens.clone().filter(|at| !tokens.is_separator(at + 1) && !tokens.is(*at, "as"));
+            let renamed = |name| if name == "self" { found.alias.unwrap_or(name) } else { name };
+            self.names.extend(names.filter_map(|at| tokens.ident(at)).map(renamed));
+            let mut edits = self.renamed(tree, Move { length: found.length - around.len(), ..found });
+            if let (End::Group(trees), "n0_future") = (&tree.end, path[0]) {
+                let is_other = |at| tokens.is(at, "SystemTime");
+                let goes = |inner: &Tree| is_other(inner.tokens.start) && self.tree(inner, &path, moved);
+                let gone: Vec<bool> = trees.iter().map(goes).collect();
+                edits.extend(self.cut(trees, &gone));
+            }
             if around.is_empty() {
                 self.edits.extend(edits);
                 return false;
@@ -62,14 +73,13 @@ impl<'a> Rewriter<'a> {
             return false;
         };
         let edits_before = self.edits.len();
-        let gone: Vec<&Tree> = trees.iter().filter(|inner| self.tree(inner, &path, moved)).collect();
+        let gone: Vec<bool> = trees.iter().map(|inner| self.tree(inner, &path, moved)).collect();
         let text = &tokens.source[tokens.range(tree.tokens.clone())];
-        if !gone.is_empty() && gone.len() == trees.len() && !text.contains("//") && !text.contains("/*") {
+        if !gone.is_empty() && !gone.contains(&false) && !text.contains("//") && !text.contains("/*") {
             self.edits.truncate(edits_before);
             return true;
         }
-        let cuts = gone.into_iter().flat_map(|tree| self.cut(&tree.tokens));
-        self.edits.extend(cuts.collect::<Vec<_>>());
+        self.edits.extend(self.cut(trees, &gone));
         false
     }
 
@@ -86,24 +96,42 @@ impl<'a> Rewriter<'a> {
                     (end..end, format!(" as {alias}"))
                 }));
             }
-            End::Renamed | End::Glob => {}
+            End::Glob => {
+                let star = self.tokens.range(tree.tokens.end - 1..tree.tokens.end);
+                edits.push((star, format!("{{Duration, error, {}}}", moves::TIMERS)));
+            }
+            End::Renamed => {}
         }
         edits
     }
 
-    /// Removes an item of a group, and its comma with the space after it. Comments between them stay.
-    fn cut(&self, item: &Range<usize>) -> [Edit; 2] {
-        let tokens = self.tokens;
-        let name = tokens.range(item.clone());
-        let has_comma = tokens.is(item.end, ",");
-        let comma = if has_comma { tokens.range(item.end..item.end + 1) } else { name.end..name.end };
-        let behind = tokens.source[comma.end..].trim_start();
-        [(name, String::new()), (comma.start..tokens.source.len() - behind.len(), String::new())]
+    /// Removes items of a group, each with its comma and the space after it. Comments between them stay.
+    fn cut(&self, trees: &[Tree], gone: &[bool]) -> Vec<Edit> {
+        let (tokens, source) = (self.tokens, self.tokens.source);
+        let (mut edits, mut space) = (Vec::new(), "");
+        for (tree, _) in trees.iter().zip(gone).filter(|(_, gone)| **gone) {
+            let (name, end) = (tokens.range(tree.tokens.clone()), tree.tokens.end);
+            let comma = if tokens.is(end, ",") { tokens.range(end..end + 1) } else { name.end..name.end };
+            space = &source[comma.end..source.len() - source[comma.end..].trim_start().len()];
+            edits.extend([(name, String::new()), (comma.start..comma.end + space.len(), String::new())]);
+        }
+        // The brace behind the last keeps its place, or there is no comma before it.
+        let first = gone.iter().rposition(|gone| !gone).map_or(0, |kept| kept + 1);
+        if let Some(tree) = trees.get(first) {
+            let start = tokens.range(tree.tokens.clone()).start;
+            let before = source[..start].trim_end().len();
+            if space.contains('\n') {
+                edits.push((before..start, space.to_owned()));
+            } else if source[..before].ends_with(',') && !source[before..start].contains('\n') {
+                edits.push((before - 1..start, String::new()));
+            }
+        }
+        edits
     }
 
-    /// The `use` at a token, with its attributes and visibility. `None` if a macro has more of them before it, such as
-    /// `$visibility`.
-    fn head(&self, keyword: usize) -> Option<&'a str> {
+    /// The `use` at a token, with its indentation, attributes and visibility. `None` if a macro has more of them before
+    /// it, such as `$visibility`.
+    fn head(&self, keyword: usize) -> Option<String> {
         let tokens = self.tokens;
         let last = |text: &str, end: usize| (0..end).rev().find(|at| tokens.is(*at, text));
         let mut start = keyword;
@@ -115,23 +143,28 @@ impl<'a> Rewriter<'a> {
             start = attribute;
         }
         let is_all = start == 0 || [";", "{", "}", "(", "[", "]"].contains(&tokens.text(start - 1));
-        is_all.then(|| &tokens.source[tokens.range(start..keyword + 1)])
+        let Range { start, end } = tokens.range(start..keyword + 1);
+        let line = tokens.source[..start].rsplit('\n').next().unwrap_or_default();
+        let indentation = &line[..line.len() - line.trim_start().len()];
+        is_all.then(|| indentation.to_owned() + &tokens.source[start..end])
     }
 
     /// Notes an import that stays, such as `use tokio as other`, `use tokio::*`, or timers of another crate.
     fn note_left(&mut self, tree: &Tree, path: &[&'a str]) {
-        let offset = self.tokens.range(tree.tokens.clone()).start;
+        let at = tree.tokens.start;
         let path = path.strip_suffix(&["self"]).unwrap_or(path);
-        self.note_timer(offset, path);
+        self.note_timer(at, path);
         if path == ["tokio_stream", "StreamExt"] {
-            self.note_stream_timer();
+            // The trait stays for its other methods.
+            let text = "is tokio's timer if it is from `tokio_stream::StreamExt`: `hairspring::StreamExt` has it too";
+            self.note_call(&["chunks_timeout", "throttle", "timeout", "timeout_repeating"], text);
         }
         if !matches!(tree.end, End::Name) && moves::is_beginning(path) {
             let path = path.join("::");
-            self.note(offset, format!("`{path}` under another name: paths that begin with that are not found"));
+            self.note(at, format!("`{path}` under another name: paths that begin with that are not found"));
         }
         if moves::may_be_time(path) {
-            self.note_unknown(offset, path);
+            self.note_unknown(at, path);
         }
     }
 }

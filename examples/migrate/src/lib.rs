@@ -14,7 +14,7 @@ use crate::moves::Move;
 use crate::tokens::Tokens;
 
 /// A source file with its paths rewritten.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Rewritten {
     /// The new text.
     pub source: String,
@@ -22,6 +22,8 @@ pub struct Rewritten {
     pub paths: usize,
     /// Lines of the old text that need a look, counted from 1, each with the reason.
     pub notes: Vec<(usize, String)>,
+    /// Whether it controls the clock, which needs the feature `test-util`.
+    pub needs_test_util: bool,
 }
 
 /// Rewrites the paths of a source file.
@@ -37,13 +39,13 @@ pub fn rewrite(source: &str) -> Result<Rewritten, String> {
             let line = error.span().start().line;
             return Err(format!("not Rust from line {line} on: a bracket, a quote or a comment has no counterpart"));
         }
-        Err(_) => return Ok(Rewritten { source: source.to_owned(), paths: 0, notes: Vec::new() }),
+        Err(_) => return Ok(Rewritten { source: source.to_owned(), ..Rewritten::default() }),
     };
-    let mut rewriter = Rewriter { tokens: &tokens, edits: Vec::new(), notes: Vec::new(), paths: 0 };
-    rewriter.run();
+    let mut rewriter = Rewriter { tokens: &tokens, edits: Vec::new(), names: Vec::new(), notes: Vec::new(), paths: 0 };
+    let needs_test_util = rewriter.run();
     let Rewriter { edits, mut notes, paths, .. } = rewriter;
     notes.sort_by_key(|(line, _)| *line);
-    Ok(Rewritten { source: mark.to_owned() + &apply(text, 0..text.len(), edits), paths, notes })
+    Ok(Rewritten { source: mark.to_owned() + &apply(text, 0..text.len(), edits), paths, notes, needs_test_util })
 }
 
 /// A range of the source, and its replacement.
@@ -62,12 +64,15 @@ fn apply(source: &str, part: Range<usize>, mut edits: Vec<Edit>) -> String {
 struct Rewriter<'a> {
     tokens: &'a Tokens<'a>,
     edits: Vec<Edit>,
+    /// What imports bring in from hairspring.
+    names: Vec<&'a str>,
     notes: Vec<(usize, String)>,
     paths: usize,
 }
 
 impl Rewriter<'_> {
-    fn run(&mut self) {
+    /// Returns whether the source controls the clock.
+    fn run(&mut self) -> bool {
         let mut at = 0;
         while at < self.tokens.len() {
             at = match self.tokens.ident(at) {
@@ -79,18 +84,27 @@ impl Rewriter<'_> {
             };
         }
         self.note_texts();
-        self.note_test_clock();
+        if self.names.contains(&"FutureExt") {
+            let methods = ["with_cancellation_token", "with_cancellation_token_owned"];
+            self.note_call(&methods, "is in hairspring's `FutureExt` with the feature `tokio-util`");
+        }
+        self.note_types();
+        let is_clock =
+            |at| ["advance", "pause", "resume"].contains(&self.tokens.text(at)) && self.tokens.is(at + 1, "(");
+        (0..self.tokens.len()).filter_map(|at| self.moved(at)).any(is_clock)
+    }
+
+    /// The tokens of the names in the path that begins at a token.
+    fn segments(&self, start: usize) -> Vec<usize> {
+        let is_segment = |at: &usize| *at == start || self.tokens.continues(at - 2) && self.tokens.ident(*at).is_some();
+        (start..self.tokens.len()).step_by(3).take_while(is_segment).collect()
     }
 
     /// Rewrites the path that begins at a token, if it has a replacement. Returns the token after it.
     fn path(&mut self, start: usize) -> usize {
         let tokens = self.tokens;
-        let mut segments = vec![start];
-        let mut at = start + 1;
-        while tokens.continues(at) && tokens.ident(at + 2).is_some() {
-            segments.push(at + 2);
-            at += 3;
-        }
+        let segments = self.segments(start);
+        let at = segments[segments.len() - 1] + 1;
         let mut names: Vec<&str> = segments.iter().map(|segment| tokens.text(*segment)).collect();
         // In a macro, `$tokio` may be anything.
         if start > 0 && tokens.is(start - 1, "$") {
@@ -100,7 +114,7 @@ impl Rewriter<'_> {
             self.edits.push(self.replaced(&segments, found));
             self.paths += 1;
         } else {
-            self.note_timer(tokens.range(start..at).start, &names);
+            self.note_timer(start, &names);
         }
         at
     }
@@ -113,66 +127,87 @@ impl Rewriter<'_> {
         (tokens.range(first..last + 1), found.to.to_owned() + &comments)
     }
 
-    fn note(&mut self, offset: usize, text: impl Into<String>) {
+    fn note(&mut self, at: usize, text: impl Into<String>) {
+        self.note_offset(self.tokens.range(at..at + 1).start, text);
+    }
+
+    /// Notes something about a line, unless it has a note.
+    fn note_offset(&mut self, offset: usize, text: impl Into<String>) {
         let line = 1 + self.tokens.source[..offset].matches('\n').count();
-        let note = (line, text.into());
-        if !self.notes.contains(&note) {
-            self.notes.push(note);
+        if !self.notes.iter().any(|(noted, _)| *noted == line) {
+            self.notes.push((line, text.into()));
         }
     }
 
     /// Notes a path that stays, if it leads to a timer that may be tokio's under an unknown name.
-    fn note_timer(&mut self, offset: usize, path: &[&str]) {
+    fn note_timer(&mut self, at: usize, path: &[&str]) {
         let module = path.split(moves::is_timer).next().unwrap_or_default();
         if module.len() < path.len() && moves::may_be_time(module) {
-            self.note_unknown(offset, module);
+            self.note_unknown(at, module);
         }
     }
 
-    fn note_unknown(&mut self, offset: usize, module: &[&str]) {
+    fn note_unknown(&mut self, at: usize, module: &[&str]) {
         let module = module.join("::");
-        self.note(offset, format!("`{module}` is not known: if it is tokio's, replace it by `hairspring`"));
+        self.note(at, format!("`{module}` is not known: if it is tokio's, write `tokio::time`, and run this again"));
     }
 
-    /// Notes the first call that controls the clock.
-    fn note_test_clock(&mut self) {
+    /// Notes the first call of one of these methods.
+    fn note_call(&mut self, methods: &[&str], text: &str) {
         let tokens = self.tokens;
-        let is_call = |at: &usize| {
-            let is_other = *at > 0 && (tokens.is(at - 1, ".") || tokens.is(at - 1, "fn"));
-            matches!(tokens.text(*at), "pause" | "resume" | "advance") && tokens.is(at + 1, "(") && !is_other
-        };
-        if let Some(at) = (0..tokens.len()).find(is_call).filter(|_| self.paths > 0) {
-            let needs = "needs hairspring's feature `test-util`, in `[dev-dependencies]`";
-            self.note(tokens.range(at..at + 1).start, format!("`{}` {needs}", tokens.text(at)));
+        let mut calls = (1..tokens.len()).filter(|at| tokens.is(at - 1, ".") && tokens.is(at + 1, "("));
+        if let Some(at) = calls.find(|at| methods.contains(&tokens.text(*at))) {
+            self.note(at, format!("`{}` {text}", tokens.text(at)));
         }
     }
 
-    /// Notes the first call that may be to a timer of tokio-stream's `StreamExt`, which stays for its other methods.
-    fn note_stream_timer(&mut self) {
+    /// The last name of the path that begins at a token, if it leads to hairspring.
+    fn moved(&self, at: usize) -> Option<usize> {
         let tokens = self.tokens;
-        let is_call = |at: &usize| {
-            let is_timer = ["chunks_timeout", "throttle", "timeout", "timeout_repeating"].contains(&tokens.text(*at));
-            is_timer && tokens.is(at - 1, ".") && tokens.is(at + 1, "(")
-        };
-        if let Some(at) = (1..tokens.len()).find(is_call) {
-            let needs = "is tokio's timer if it is from `tokio_stream::StreamExt`: `hairspring::StreamExt` has it too";
-            self.note(tokens.range(at..at + 1).start, format!("`{}` {needs}", tokens.text(at)));
+        let start = tokens.range(at..at + 1).start;
+        let is_inner = at > 0 && ["$", ".", "fn"].contains(&tokens.text(at - 1)) || at > 1 && tokens.continues(at - 2);
+        let is_imported = self.names.contains(&tokens.text(at)) && !is_inner;
+        let is_moved = is_imported || self.edits.iter().any(|(edit, _)| edit.start == start);
+        if is_moved { self.segments(at).pop() } else { None }
+    }
+
+    /// Notes types in the interface of the program.
+    fn note_types(&mut self) {
+        let tokens = self.tokens;
+        for at in (0..tokens.len()).filter(|at| tokens.is(*at, "type")) {
+            let names = (at + 2..tokens.len()).take_while(|at| !tokens.is(*at, ";"));
+            let mut moved = names.filter_map(|at| self.moved(at)).map(|last| tokens.text(last));
+            if moved.any(|name| !["Duration", "SystemTime"].contains(&name)) && self.is_public(at) {
+                self.note(at, "a type that may be public: users of this crate see hairspring's from now on");
+            }
         }
+    }
+
+    /// Whether other crates may see a `type`: it is `pub`, or a trait's, for a type that is not private in this file.
+    fn is_public(&self, at: usize) -> bool {
+        let texts: Vec<&str> = (0..self.tokens.len()).map(|at| self.tokens.text(at)).collect();
+        let mut depth = 0;
+        let is_around = |text: &&str| {
+            depth += i32::from(*text == "{") - i32::from(*text == "}");
+            depth > 0
+        };
+        let open = texts[..at].iter().rposition(is_around).unwrap_or(0);
+        let head = texts[..open].rsplit(|text| ["{", "}", ";"].contains(text)).next().unwrap_or_default();
+        let of = head.windows(2).find(|two| two[0] == "for" && head.contains(&"impl")).map_or("", |two| two[1]);
+        let is_private = |it: &[&str]| it[0] != "pub" && ["enum", "struct"].contains(&it[1]) && it[2] == of;
+        texts[..at].ends_with(&["pub"]) || !of.is_empty() && !texts.windows(3).any(is_private)
     }
 
     /// Notes names in comments, in strings, and in code that was not read.
     fn note_texts(&mut self) {
         let source = self.tokens.source;
-        if let Some(method) = source.find("with_cancellation_token").filter(|_| self.paths > 0) {
-            self.note(method, "hairspring's `FutureExt` has this with the feature `tokio-util`");
-        }
         for text in moves::texts() {
             let crate_name = text.split(':').next().unwrap_or_default();
             for (offset, _) in source.match_indices(crate_name) {
                 // Generated code has spaces around `::`.
                 let found = source[offset..].chars().filter(|c| !c.is_whitespace()).take(text.len());
                 if found.eq(text.chars()) && !self.edits.iter().any(|(range, _)| range.contains(&offset)) {
-                    self.note(
+                    self.note_offset(
                         offset,
                         format!("names `{text}`, probably in a comment, in a string or with spaces: left as it is"),
                     );

@@ -1,13 +1,16 @@
 //! The paths that are replaced.
 
 /// The beginning of each path, and its replacement.
-const MOVES: [(&[&str], &str); 8] = [
+const MOVES: [(&[&str], &str); 10] = [
     (&["tokio", "time"], "hairspring"),
     // These re-export it.
     (&["actix", "clock"], "hairspring"),
     (&["actix_rt", "time"], "hairspring"),
     (&["actix_web", "rt", "time"], "hairspring"),
     (&["rocket", "tokio", "time"], "hairspring"),
+    // This re-exports it together with `std`'s `SystemTime`.
+    (&["n0_future", "time", "SystemTime"], "std::time::SystemTime"),
+    (&["n0_future", "time"], "hairspring"),
     (&["tokio_util", "time"], "hairspring"),
     (&["tokio_util", "future", "FutureExt"], "hairspring::FutureExt"),
     // tokio-stream's takes only tokio's `Interval`.
@@ -39,16 +42,19 @@ pub(crate) fn is_beginning(path: &[&str]) -> bool {
     !path.is_empty() && MOVES.iter().any(|(from, _)| from.len() > path.len() && from.starts_with(path))
 }
 
-/// Whether tokio's module `time` has an item of this name.
+/// What tokio's module `time` has besides `Duration`, `error` and the control of the clock.
+pub(crate) const TIMERS: &str = "Instant, Interval, MissedTickBehavior, Sleep, Timeout, \
+                                 interval, interval_at, sleep, sleep_until, timeout, timeout_at";
+
 pub(crate) fn is_timer(name: &&str) -> bool {
-    let types = ["Instant", "Interval", "MissedTickBehavior", "Sleep", "Timeout"];
-    let functions = ["interval", "interval_at", "sleep", "sleep_until", "timeout", "timeout_at"];
-    types.contains(name) || functions.contains(name)
+    TIMERS.split(", ").any(|timer| timer == *name)
 }
 
 /// Whether a module may be tokio's, re-exported. The program's own modules are rewritten where they import.
 pub(crate) fn may_be_time(module: &[&str]) -> bool {
-    matches!(module, [first, .., "time"] if !["std", "core", "crate", "$crate", "self", "super"].contains(first))
+    let own = ["std", "core", "crate", "$crate", "self", "super"];
+    let others = ["compio", "monoio", "nix", "ntex", "time", "tracing_subscriber"];
+    matches!(module, [first, .., "time"] if !own.contains(first) && !others.contains(first))
 }
 
 /// The paths that are replaced, as they look in comments and strings.

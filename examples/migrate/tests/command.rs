@@ -40,13 +40,31 @@ fn check_prints_what_would_change_and_changes_nothing() {
 
 #[test]
 fn only_sources_are_changed() {
-    let old: &[u8] = b"use tokio::time;\n";
+    let old: &[u8] = b"use tokio::time;\nfn pause() { clock.advance(d); player::resume() }\n";
     let names = ["a.rs", "deep/er/b.rs", "target/c.rs", ".hidden/d.rs", "e.txt"];
     let folder = folder("only", &names.map(|name| (name, old)));
     let (code, printed) = run(&folder, &["."]);
     assert_eq!((code, printed.lines().last()), (0, Some("2 of 2 files changed")));
     let changed = names.map(|name| read(&folder, name).contains("hairspring"));
     assert_eq!(changed, [true, true, false, false, false]);
+}
+
+#[test]
+fn what_the_manifest_needs_is_printed_once() {
+    let (a, b) = (b"use tokio::time;\nfn a() { time::pause() }\n", b"fn b() { tokio::time::resume() }\n");
+    let folder = folder("manifest", &[("a.rs", a), ("b.rs", b)]);
+    let lines = "[dev-dependencies]\nhairspring = { path = \"../hairspring\", features = [\"test-util\"] }\n";
+    let (code, printed) = run(&folder, &["."]);
+    assert!(code == 0 && printed.ends_with(lines) && printed.matches("test-util").count() == 1, "{printed}");
+}
+
+#[test]
+fn a_folder_that_does_not_exist_is_skipped() {
+    let folder = folder("skipped", &[("src/a.rs", b"")]);
+    let (code, printed) = run(&folder, &["src", "tests"]);
+    assert!(code == 0 && printed.contains("tests: skipped: there is no such folder"), "{printed}");
+    let (code, printed) = run(&folder, &["tests"]);
+    assert!(code == 2 && printed.contains("error: name files or folders that exist"), "{printed}");
 }
 
 #[test]

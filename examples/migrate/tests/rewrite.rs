@@ -18,16 +18,22 @@ fn an_import_keeps_the_names_that_the_program_uses() {
         ("use tokio::time as t;", "use hairspring as t;"),
         ("use tokio::time::Instant as Moment;", "use hairspring::Instant as Moment;"),
         ("use ::tokio::time::sleep;", "use ::hairspring::sleep;"),
-        ("use tokio::time::*;", "use hairspring::*;"),
         ("use tokio::time::{self, r#sleep};", "use hairspring::{self as time, r#sleep};"),
         (
             "use tokio::time::{self, error::{self, Elapsed}, Duration as D};",
             "use hairspring::{self as time, error::{self, Elapsed}, Duration as D};",
         ),
+        (
+            "pub use actix_rt::time::*;",
+            "pub use hairspring::{Duration, error, Instant, Interval, MissedTickBehavior, Sleep, Timeout, \
+             interval, interval_at, sleep, sleep_until, timeout, timeout_at};",
+        ),
         ("use tokio_util::time::{DelayQueue, delay_queue};", "use hairspring::{DelayQueue, delay_queue};"),
         ("use tokio_util::future::FutureExt as _;", "use hairspring::FutureExt as _;"),
         ("use tokio_stream::wrappers::IntervalStream;", "use hairspring::stream::IntervalStream;"),
         ("use actix_rt::time::{Sleep, sleep};", "use hairspring::{Sleep, sleep};"),
+        ("use n0_future::time::{self, Elapsed};", "use hairspring::{self as time, Elapsed};"),
+        ("use n0_future::time::{SystemTime as S, sleep};", "use hairspring::{sleep};\nuse std::time::SystemTime as S;"),
         ("\u{feff}const Ä: &str = \"→\"; use tokio::time;", "\u{feff}const Ä: &str = \"→\"; use hairspring as time;"),
     ]);
 }
@@ -37,21 +43,30 @@ fn an_item_in_the_braces_of_another_crate_gets_its_own_import() {
     becomes(&[
         (
             "use tokio::{sync::mpsc, time::{self, Duration}};",
-            "use tokio::{sync::mpsc, };\nuse hairspring::{self as time, Duration};",
+            "use tokio::{sync::mpsc};\nuse hairspring::{self as time, Duration};",
         ),
         ("use tokio::{time, sync};", "use tokio::{sync};\nuse hairspring as time;"),
-        ("use tokio::{io, time::sleep, time};", "use tokio::{io, };\nuse hairspring::sleep;\nuse hairspring as time;"),
-        ("use actix_web::{App, rt::time::interval};", "use actix_web::{App, };\nuse hairspring::interval;"),
+        ("use tokio::{io, time::sleep, time};", "use tokio::{io};\nuse hairspring::sleep;\nuse hairspring as time;"),
+        ("use tokio::{self, select, time, };", "use tokio::{self, select};\nuse hairspring as time;"),
+        ("use actix_web::{App, rt::time::interval};", "use actix_web::{App};\nuse hairspring::interval;"),
+        (
+            "use n0_future::{x, time::{Y, SystemTime}};",
+            "use n0_future::{x};\nuse std::time::SystemTime;\nuse hairspring::{Y};",
+        ),
         ("use {std::io, tokio::time::sleep};", "use {std::io, hairspring::sleep};"),
-        ("use {std::io, tokio::{sync, time}};", "use {std::io, tokio::{sync, }};\nuse hairspring as time;"),
+        ("use {std::io, tokio::{sync, time}};", "use {std::io, tokio::{sync}};\nuse hairspring as time;"),
         (
             "use tokio::{\n    time, // for both\n    sync::mpsc, // for jobs\n};\n",
             "use tokio::{\n    // for both\n    sync::mpsc, // for jobs\n};\nuse hairspring as time;\n",
         ),
+        (
+            "  use tokio::{\n    sync, // for jobs\n    time::sleep,\n    time,\n  };\n",
+            "  use tokio::{\n    sync, // for jobs\n  };\n  use hairspring::sleep;\n  use hairspring as time;\n",
+        ),
         ("use tokio::{ // one\n    time::sleep };\n", "use tokio::{ // one\n    };\nuse hairspring::sleep;\n"),
         (
             "    pub(crate) use tokio::{io, time::sleep};",
-            "    pub(crate) use tokio::{io, };\npub(crate) use hairspring::sleep;",
+            "    pub(crate) use tokio::{io};\n    pub(crate) use hairspring::sleep;",
         ),
         (
             "#![allow(dead_code)]\n/// Both.\n#[cfg(test)]\n#[allow(unused_imports)]\nuse tokio::{time, io};\n",
@@ -59,13 +74,13 @@ fn an_item_in_the_braces_of_another_crate_gets_its_own_import() {
         ),
         (
             "macro_rules! m { ($(#[$a:meta])* $v:vis) => { $(#[$a])* $v use tokio::{io, time}; } }",
-            "macro_rules! m { ($(#[$a:meta])* $v:vis) => { $(#[$a])* $v use {tokio::{io, }, hairspring as time}; } }",
+            "macro_rules! m { ($(#[$a:meta])* $v:vis) => { $(#[$a])* $v use {tokio::{io}, hairspring as time}; } }",
         ),
         (
             "m!($(#[$a])* use ::tokio::{time, time::sleep};)",
             "m!($(#[$a])* use {::hairspring as time, ::hairspring::sleep};)",
         ),
-        ("m!(use tokio::{io, time};);", "m!(use tokio::{io, };\nuse hairspring as time;);"),
+        ("m!(use tokio::{io, time};);", "m!(use tokio::{io};\nuse hairspring as time;);"),
         ("#[cfg(test)]\npub use tokio::{time};", "#[cfg(test)]\npub use hairspring as time;"),
     ]);
 }
@@ -77,7 +92,7 @@ fn comments_within_what_changes_stay() {
         ("tokio:: // why\n    time::sleep(d)", "hairspring // why\n    ::sleep(d)"),
         ("use tokio:: /* a */ time;", "use hairspring /* a */  as time;"),
         ("use tokio::{time /* a */, io};", "use tokio::{ /* a */io};\nuse hairspring as time;"),
-        ("use tokio::{io, time // a\n    , };", "use tokio::{io,  // a\n    };\nuse hairspring as time;"),
+        ("use tokio::{io, time // a\n    , };", "use tokio::{io // a\n    };\nuse hairspring as time;"),
     ]);
 }
 
@@ -99,6 +114,7 @@ fn paths_in_code_and_in_macros_are_replaced() {
         ("<F as tokio_util::future::FutureExt>::timeout(f, d)", "<F as hairspring::FutureExt>::timeout(f, d)"),
         ("return ::tokio::time::sleep(d)", "return ::hairspring::sleep(d)"),
         ("rocket::tokio::time::sleep(d).await", "hairspring::sleep(d).await"),
+        ("n0_future::time::SystemTime::now()", "std::time::SystemTime::now()"),
     ]);
 }
 
@@ -109,6 +125,7 @@ fn everything_else_stays_as_it_is() {
         "// use tokio::time;\n/* tokio::time::sleep */\n/// tokio::time\n//! tokio::time\nfn f() {}",
         "let text = \"tokio::time::sleep\"; let raw = r#\"use tokio::time;\"#; let bytes = b\"tokio::time\";",
         "use tokio::{sync::mpsc, io}; use tokio_util::future::other; use tokio_stream::StreamExt;",
+        "use tokio::time::*; use n0_future::time::{self, *}; pub use tokio_util::time::*; pub use n0_future::time::*;",
         "use std::time::Duration; use crate::tokio::time; use self::tokio::time::sleep;",
         "crate::tokio::time::sleep(d); $crate::tokio::time::sleep(d); Vec::<u8>::tokio::time::x",
         "macro_rules! m { ($tokio:ident) => { use $tokio::time::sleep; $tokio::time::sleep(d) } }",
@@ -137,7 +154,13 @@ fn a_text_that_is_not_rust_is_refused_with_its_line() {
 fn what_a_user_should_look_at_is_noted_with_its_line() {
     for (source, line, part) in [
         ("\npub use tokio::time::Instant;", 2, "a public import"),
-        ("use tokio::{io, time::*};", 1, "a glob"),
+        ("use tokio::time::*;", 1, "a glob stays: list the names that you use"),
+        ("\npub type Sleep = std::pin::Pin<Box<tokio::time::Sleep>>;", 2, "a type that may be public"),
+        (
+            "use tokio::time;\npub struct A;\nimpl T for A {\n    fn f() {}\n    type Sleep = time::Sleep;\n}",
+            5,
+            "a type that may be public",
+        ),
         ("use tokio::{self as t, io};", 1, "`tokio` under another name"),
         ("use tokio::*;", 1, "`tokio` under another name"),
         ("extern crate tokio as t;", 1, "`tokio` under another name"),
@@ -145,13 +168,7 @@ fn what_a_user_should_look_at_is_noted_with_its_line() {
         ("\n\n/// tokio::time::sleep\nfn f() {}", 3, "names `tokio::time`"),
         ("\nfn f() { return :: tokio :: time :: sleep (d) ; }", 2, "names `tokio::time`"),
         ("use tokio_util::time::FutureExt;\nf.with_cancellation_token(&t)", 2, "the feature `tokio-util`"),
-        (
-            "use tokio::time::{self, pause};\nfn f() {\n    time::advance(d);\n    pause();\n}",
-            3,
-            "`advance` needs hairspring's",
-        ),
-        ("fn f() {\n    tokio::time::resume();\n}", 2, "`resume` needs hairspring's feature `test-util`"),
-        ("fn f() {\n    other::time::sleep(d)\n}", 2, "`other::time` is not known: if it is tokio's, replace it"),
+        ("fn f() {\n    other::time::sleep(d)\n}", 2, "`other::time` is not known: if it is tokio's, write"),
         ("fn f(at: ::other::rt::time::Instant) {}", 1, "`other::rt::time` is not known"),
         ("macro_rules! m { ($t:ident) => { $t::time::sleep(d) } }", 1, "`$t::time` is not known"),
         (
@@ -175,7 +192,10 @@ fn what_a_user_should_look_at_is_noted_with_its_line() {
         "use tokio :: time :: sleep; use tokio :: { io , time :: timeout } ;",
         "use std::time::{self, Instant}; use core::time::Duration; fn f() -> time::Instant { std::time::Instant::now() }",
         "use self::*; use crate::time::sleep; use super::time; fn f() { self::time::timeout(d, $crate::time::interval(d)) }",
-        "use tokio::time::sleep; fn pause() { clock.advance(d); player.resume() }",
+        "use tokio::time::Sleep; struct A; type B = Sleep; impl T for A { type C = Sleep; } fn f() { type D = Sleep; }",
+        "use tokio::time::{Duration, sleep}; pub type D = Duration; pub type E = std::time::Instant;",
+        "use tokio::time; use tokio_util::sync::CancellationToken; fn f() { builder.with_cancellation_token(t) }",
+        "use time::{Duration, macros::time}; use monoio::time::sleep; use tracing_subscriber::fmt::time;",
         "use actix_rt::time::Instant; fn f() { time::sleep(d); other::time::format(d) }",
     ] {
         assert_eq!(rewrite(source).unwrap().notes, [], "{source}");

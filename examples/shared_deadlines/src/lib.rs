@@ -1,5 +1,5 @@
 //! Delayed jobs that outlive the processes that handle them: in Redis, with the next minute of them in each worker's
-//! [`DeadlineMap`](hairspring::DeadlineMap). `docs/shared_deadlines.md` says how it works and what it guarantees.
+//! [`DeadlineMap`](hairspring::DeadlineMap). `README.md` has its guarantees and limits.
 
 mod queue;
 mod worker;

@@ -60,10 +60,10 @@ pub enum Alarm {
     /// One thread per process that sleeps until the earliest deadline of all timers. It is as precise as the system's
     /// wake-up of a thread, and needs nothing from the runtime.
     ///
-    /// The thread starts with the first timer of the process. On Linux it copies the main thread's niceness and CPU
-    /// affinity. The scheduling policy, and whatever the thread may not change, is inherited from the thread that
-    /// created the timer. If your program has background threads and may not raise a thread's priority, create the
-    /// first timer on the main thread.
+    /// The thread starts with the first timer of the process. On Linux it copies the main thread's niceness, and may run
+    /// on every CPU on which a thread of the process may. It inherits the scheduling policy, and whatever it may not
+    /// change, from the thread that created the timer. If your program has background threads and may not raise a
+    /// thread's priority, create the first timer on the main thread.
     Thread,
     /// A `timerfd` on which the runtime's I/O driver waits: as precise as `Thread`, and saves a thread switch per
     /// wake-up. Linux only; the runtime needs `enable_io`. It uses one open file.

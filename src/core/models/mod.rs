@@ -2,7 +2,7 @@
 //!
 //! With `--cfg hairspring_loom`, loom runs each model in every order of its threads' steps, up to a number of
 //! preemptions, and with every value that loads may see. Otherwise each model runs some hundred times on real threads.
-//! TESTING.md has the commands.
+//! CONTRIBUTING.md has the commands.
 //!
 //! Time does not pass in a model. A deadline is [`near`], and passed long ago, or [`far`]. A model fires far deadlines
 //! by passing their tick, as a driver's own alarm does.

@@ -49,7 +49,7 @@ const ON_TIME: Duration = Duration::from_millis(5);
 ///
 /// A sleep can be created and polled anywhere. On a runtime it waits on that runtime's timer, which needs neither
 /// `enable_time` nor `enable_io`. Elsewhere it waits on the timer that it was on before, or on the process's own timer,
-/// which runs on threads of this crate.
+/// which runs on a thread of this crate.
 ///
 /// # Cancel safety
 ///

@@ -15,7 +15,7 @@ pub(crate) struct Listed {
     pub(crate) differs: Vec<(String, String)>,
     /// Tests that do so sometimes.
     pub(crate) sometimes: Vec<(String, String)>,
-    /// A remark for the page.
+    /// A remark for the table.
     pub(crate) remark: String,
     /// Hairspring depends on this crate, so only its tests can use hairspring.
     pub(crate) only_tests: bool,

@@ -4,7 +4,7 @@ mod cargo;
 mod copies;
 mod listed;
 mod outcome;
-mod page;
+mod table;
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -15,17 +15,17 @@ use cargo::Cargo;
 use copies::Switched;
 use listed::Listed;
 use outcome::Outcome;
-use page::Row;
+use table::Row;
 
 const HELP: &str = "\
 Usage: tests/drop_in/run [--write] [TIMES] [CRATE]..
 
 Downloads the crates that tests/drop_in/crates lists, or only those named, and runs their tests in four ways: unchanged,
-and with migrate applied to all paths, only to those in the sources, and only to those in the tests. Prints a table, and
-checks that the differences are those in the list.
+and with migrate applied to all paths, only to those in the sources, and only to those in the tests. Prints a row of
+tests/drop_in/results.csv for each, and checks that the differences are those in the list.
 
   TIMES     how often to run each; 3 by default
-  --write   also write the rows of the table and the compiler into docs/drop_in.md
+  --write   also write the rows, their totals and the compiler into tests/drop_in/results.csv, and print the totals
   --help    print this
 
 It builds in target/drop_in, which takes some gigabytes, and two or three hours for all crates on two cores. Exits with
@@ -76,7 +76,6 @@ fn run(write: bool, times: usize, names: &[String]) -> Result<bool, String> {
         }
     }
     let cargo = Cargo { out: root.join("target/drop_in"), root };
-    let mut rows = Vec::new();
     let mut is_good = true;
     for listed in listed.iter().filter(|listed| names.is_empty() || names.contains(&listed.name)) {
         match row(&cargo, listed, times) {
@@ -87,9 +86,8 @@ fn run(write: bool, times: usize, names: &[String]) -> Result<bool, String> {
                     is_good = false;
                 }
                 if write {
-                    page::write(&cargo.root.join("docs/drop_in.md"), &row)?;
+                    println!("{}", table::write(&here.join("results.csv"), &row)?);
                 }
-                rows.push(row);
             }
             Err(error) => {
                 println!("BAD: {}: {error}", listed.name);
@@ -97,7 +95,6 @@ fn run(write: bool, times: usize, names: &[String]) -> Result<bool, String> {
             }
         }
     }
-    println!("\n{}", page::table(&rows));
     Ok(is_good)
 }
 
@@ -133,7 +130,7 @@ fn row(cargo: &Cargo, listed: &Listed, times: usize) -> Result<(Row, Vec<String>
             }
         }
     }
-    let row = Row::new(listed, &before, &after, page::today(times)?);
+    let row = Row::new(listed, &before, &after, times)?;
     let known = || listed.differs.iter().chain(&listed.sometimes);
     let is_listed = |test: &String| known().any(|(name, _)| test.ends_with(&**name));
     let unlisted = differences.iter().filter(|test| !is_listed(test)).map(|test| format!("differs: {test}"));

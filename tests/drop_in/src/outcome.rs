@@ -55,12 +55,21 @@ impl Outcome {
         names.cloned().collect()
     }
 
+    pub(crate) fn count(&self) -> usize {
+        self.tests.len()
+    }
+
+    /// How many tests passed each time.
+    pub(crate) fn passed(&self) -> usize {
+        self.count() - self.failed().len()
+    }
+
     /// As `12`, or `11 of 12` if one did not pass each time.
     pub(crate) fn summary(&self) -> String {
-        match (self.runs, self.tests.len(), self.failed().len()) {
+        match (self.runs, self.count(), self.passed()) {
             (0, ..) => "does not compile".to_owned(),
-            (_, all, 0) => all.to_string(),
-            (_, all, failed) => format!("{} of {all}", all - failed),
+            (_, all, passed) if passed == all => all.to_string(),
+            (_, all, passed) => format!("{passed} of {all}"),
         }
     }
 }

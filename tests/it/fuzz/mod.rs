@@ -1,5 +1,5 @@
 //! Random operations on a wheel, a timer, a queue, a map, streams and a connection, and random programs on test clocks,
-//! which are compared with models that are simpler: see TESTING.md.
+//! which are compared with models that are simpler: see CONTRIBUTING.md.
 
 mod run;
 mod wheel;

@@ -1,5 +1,5 @@
-//! A program that a Prometheus server scrapes. Sends the server each query of docs/operating.md, and checks the
-//! answers.
+//! A program that a Prometheus server scrapes. Sends the server each query in the comments of `prometheus/alarms.yml`,
+//! and checks the answers.
 //!
 //! Needs `promtool`, and a server with `prometheus/prometheus.yml` on port 9465, as `run` starts it.
 
@@ -20,7 +20,7 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 const HUNG: Duration = Duration::from_mins(2);
 const REPORTS: Duration = Duration::from_millis(100);
 
-const PAGE: &str = include_str!("../../../../../docs/operating.md");
+const ALARMS: &str = include_str!("../../../prometheus/alarms.yml");
 
 fn main() -> Result<()> {
     let metrics = SocketAddr::from((Ipv4Addr::LOCALHOST, 9464));
@@ -88,13 +88,13 @@ async fn work() {
     }
 }
 
-/// The page's queries, each with its heading.
-fn queries() -> Vec<(&'static str, &'static str)> {
-    let sections = PAGE.split("\n### ").skip(1);
-    let found = sections.filter_map(|section| {
-        let (name, rest) = section.split_once('\n')?;
-        let (_, rest) = rest.split_once("```promql\n")?;
-        Some((name, rest.split_once("\n```")?.0))
+/// The queries in the comments, each with its name: what comes before the first colon of its paragraph.
+fn queries() -> Vec<(&'static str, String)> {
+    let paragraphs = ALARMS.split("\n#\n").skip(1);
+    let found = paragraphs.filter_map(|paragraph| {
+        let (name, _) = paragraph.strip_prefix("# ")?.split_once(':')?;
+        let query: Vec<&str> = paragraph.lines().filter_map(|line| line.strip_prefix("#     ")).collect();
+        Some((name, query.join("\n")))
     });
     found.collect()
 }
