@@ -108,7 +108,7 @@ impl Metrics {
     }
 
     /// Returns how often the map has refused an entry because it was [at
-    /// capacity](crate::deadline_map::Builder::max_entries). This is zero for a queue, and for a map without a capacity.
+    /// capacity](crate::deadline_map::Builder::max_entries). This is zero for a queue, and for a map without a limit.
     ///
     /// # Examples
     ///

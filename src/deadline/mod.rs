@@ -238,9 +238,9 @@ impl Deadline {
     ///
     /// # Panics
     ///
-    /// Polling panics as [`sleep`](crate::sleep()) does. On a timer with a capacity, use
-    /// [`fallible`](Timeout::fallible), and make the error of [`DeadlineExceeded::new`] and the timeout's
-    /// [`deadline`](Timeout::deadline).
+    /// Polling panics as [`sleep`](crate::sleep()) does. After [`fallible`](Timeout::fallible), it returns an error
+    /// instead, which does not name the deadline: if it was passed, make the error of [`DeadlineExceeded::new`] and the
+    /// timeout's [`deadline`](Timeout::deadline).
     ///
     /// # Examples
     ///

@@ -33,9 +33,8 @@ use crate::wheel::Tick;
 /// # Panics
 ///
 /// Polling a connection panics as [`sleep`](crate::sleep()) does, and if it has to wait on a [`Timer`]
-/// that was shut down: hyper takes no errors from its timer. Therefore do not [install](crate::timer::Builder::install)
-/// a timer with [`max_pending`](crate::timer::Builder::max_pending) on a runtime that polls connections. hyper itself panics
-/// if the current time plus a limit overflows `std::time::Instant`, as with `Duration::MAX`.
+/// that was shut down: hyper takes no errors from its timer. hyper itself panics if the current time plus a limit
+/// overflows `std::time::Instant`, as with `Duration::MAX`.
 ///
 /// # Examples
 ///

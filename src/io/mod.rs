@@ -1,4 +1,5 @@
-//! [`TimeoutStream`], a connection with time limits. Its errors contain a [`LimitExceeded`](crate::error::LimitExceeded), which names the [`Limit`].
+//! [`TimeoutStream`], a connection with time limits. Its errors contain a
+//! [`LimitExceeded`](crate::error::LimitExceeded), which names the [`Limit`].
 //!
 //! This module needs no feature of this crate. `AsyncReadExt` and `AsyncWriteExt` need tokio's feature `io-util`.
 //!

@@ -121,7 +121,7 @@ impl Activity {
 
     fn has_no_work(&self, own: &OwnRuntime) -> bool {
         let ours = self.our_work.load(SeqCst);
-        own.has_no_work(&self.runtime, ours) && self.our_work.load(SeqCst) == ours
+        own.threads.have_no_work(&self.runtime, ours) && self.our_work.load(SeqCst) == ours
     }
 
     /// Makes all workers run a task at the same time, so that the runtime has handled all sockets that were ready. Returns

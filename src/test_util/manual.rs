@@ -272,8 +272,8 @@ impl ManualClock {
         self.state().now
     }
 
-    /// Takes over a timer, unless a test sets its time already.
-    /// Returns whether the timer did not follow this clock before. The caller fires what is due.
+    /// Takes over a timer, unless a test sets its time already. Returns whether it did: the caller then fires what is
+    /// due.
     pub(crate) fn adopt(&self, timer: TimerLease) -> bool {
         let mut state = self.state();
         if timer.turns().clock.is_shown() {

@@ -33,7 +33,7 @@ pub(crate) struct OwnRuntime {
     begins: Counter,
     /// The same when it last began to wait.
     waits: Counter,
-    threads: OwnThreads,
+    pub(super) threads: OwnThreads,
 }
 
 /// The number of a runtime's threads, and where its live tasks were spawned, as tokio reports them to the builder.
@@ -61,7 +61,7 @@ impl OwnThreads {
     }
 
     /// Whether no blocking work runs or is queued, except this crate's `own`.
-    fn have_no_work(&self, runtime: &Handle, own: usize) -> bool {
+    pub(super) fn have_no_work(&self, runtime: &Handle, own: usize) -> bool {
         let live = self.live.clone();
         let workers = match runtime.runtime_flavor() {
             RuntimeFlavor::CurrentThread => 0,
@@ -102,11 +102,6 @@ impl OwnRuntime {
     /// Where those of its tasks were spawned that are `meant`, if tokio says.
     pub(super) fn spawned(&self, meant: impl Fn(task::Id) -> bool) -> Vec<&'static Location<'static>> {
         lock(&self.threads.spawned).iter().filter(|(task, _)| meant(**task)).map(|(_, place)| *place).collect()
-    }
-
-    /// Whether no blocking work runs or is queued, except this crate's `own`.
-    pub(super) fn has_no_work(&self, runtime: &Handle, own: usize) -> bool {
-        self.threads.have_no_work(runtime, own)
     }
 }
 

@@ -99,8 +99,7 @@ pub(super) fn keeper_for(name: &str, called: &Location<'_>) -> Arc<Keeper> {
     if let Some(keeper) = Keeper::here().filter(|keeper| keeper.activity.own.is_some()) {
         return keeper;
     }
-    let is_tokios = |runtime: &Handle| runtime.runtime_flavor() == RuntimeFlavor::CurrentThread && instant::is_paused();
-    match Handle::try_current().ok().filter(is_tokios) {
+    match instant::runtime_that_may_pause().filter(|_| instant::is_paused()) {
         Some(runtime) => Keeper::of(&runtime),
         None => panic!(
             "`{name}` works in a bubble (`hairspring::test_util::bubble`, with workers `Bubble::workers`), or on a \

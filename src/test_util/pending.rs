@@ -124,8 +124,8 @@ impl fmt::Display for Pending {
 /// Lists the timers that wait on the current runtime, sorted by deadline.
 ///
 /// A timer is listed from its first poll until it fires or is dropped. A queue or a map is listed once, for its first
-/// entry. The list contains the timers of the runtime's own timer; in a bubble with workers or a grace,
-/// also those of every [`Timer`](crate::Timer) that follows its clock. It does not contain tokio's own timers.
+/// entry. The list contains the timers of the runtime's own timer; in a bubble with workers or a grace, also those of
+/// every [`Timer`](crate::Timer) that follows its clock. It does not contain tokio's own timers.
 ///
 /// Places are recorded once any clock of the process was paused or is moved by hand, or else from the first call of
 /// this or of [`assert_no_timers_left`]. Recording takes a lock each time a timer is registered, fires or is cancelled.

@@ -85,9 +85,9 @@ pub(super) async fn settle_for_a_while() {
 /// moves first, and then due timers fire in the runtime's next pass, after tasks that were woken before. All of them see
 /// the new time. As with tokio, a timer is due if its deadline, rounded up to a millisecond, has come.
 ///
-/// In a bubble with workers or a grace, this yields once before the clock moves. Then timers due by the new time fire in deadline
-/// order, while the clock shows their deadlines. A clock stops about 530 years from now, and later deadlines are never
-/// reached.
+/// In a bubble with workers or a grace, this yields once before the clock moves. Then timers due by the new time fire in
+/// deadline order, while the clock shows their deadlines. A clock stops about 530 years from now, and later deadlines
+/// are never reached.
 ///
 /// When this returns, the tasks of due timers have been woken; [`advance_and_settle`] lets them run at each deadline.
 ///

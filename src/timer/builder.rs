@@ -235,10 +235,10 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// Returns an error if a setting is out of range, if there is no current tokio runtime or that was shut down, or if the
-    /// runtime lacks what the alarm needs or the system cannot provide it, for example because too many files are open. See [`Alarm`]
-    /// for when tokio panics instead. If this is the process's first timer, the system may also refuse to start a
-    /// thread, which all alarms but [`Alarm::Tokio`] need.
+    /// Returns an error if a setting is out of range, if there is no current tokio runtime or that was shut down, or if
+    /// the runtime lacks what the alarm needs or the system cannot provide it, for example because too many files are
+    /// open. See [`Alarm`] for when tokio panics instead. If this is the process's first timer, the system may also
+    /// refuse to start a thread, which all alarms but [`Alarm::Tokio`] need.
     ///
     /// # Examples
     ///
@@ -258,8 +258,9 @@ impl Builder {
         if registry::was_dropped(driver) { Err(BuildError::runtime_ended()) } else { Ok(timer) }
     }
 
-    /// Builds the timer and returns it with its driver. If nothing polls the driver, the timer fires late, on threads of
-    /// this crate: about a millisecond, or a second if a tokio runtime has polled the driver and does not come to it again. With [`Alarm::Tokio`], that holds only until the first poll: from then on only the driver fires it.
+    /// Builds the timer and returns it with its driver. If nothing polls the driver, the timer fires late, on a thread of
+    /// this crate: about a millisecond, or a second if a tokio runtime has polled the driver and does not come to it
+    /// again. With [`Alarm::Tokio`], that holds only until the first poll: from then on only the driver fires it.
     ///
     /// Dropping the driver ends the timer. The driver completes when the timer is [shut down](Timer::shutdown), or when
     /// no handle and nothing created on it is left.

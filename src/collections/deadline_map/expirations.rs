@@ -44,8 +44,7 @@ const HOLDS: usize = 64;
 ///
 /// # Panics
 ///
-/// A poll that has to wait panics if the timer was shut down, or if the runtime's timer is
-/// at [`max_pending`](crate::timer::Builder::max_pending). The entries stay in the map.
+/// A poll that has to wait panics if the timer was shut down. The entries stay in the map.
 ///
 /// # Examples
 ///

@@ -27,10 +27,11 @@ use crate::wheel::Tick;
 /// Any thread can insert, [touch](DeadlineMap::touch), read and remove entries by key, through `&self`. Clones are
 /// handles to the same map. Expired entries come out of [`Expirations`], a stream for one consumer.
 ///
-/// It is not a bounded cache: when it is full it refuses entries instead of evicting some. For that, use the crate `moka`.
+/// It is not a bounded cache: a full map refuses entries, and evicts none. For a cache, use the crate `moka`.
 ///
 /// **Keep the stream.** If it is dropped, as in `let (map, _) = DeadlineMap::new()`, the map silently drops entries
-/// that expire; [`without_expirations`](DeadlineMap::without_expirations) says that on purpose. See [the two halves](DeadlineMap#the-two-halves).
+/// that expire. If you want that, call [`without_expirations`](DeadlineMap::without_expirations). See [the two
+/// halves](DeadlineMap#the-two-halves).
 ///
 /// # Deadlines
 ///
@@ -38,7 +39,7 @@ use crate::wheel::Tick;
 /// immediately, one with more than 500 years never. The map reads the clock of the current runtime, as
 /// [`Instant::now`](crate::Instant::now) does, or that of the timer passed to [`with_timer`](DeadlineMap::with_timer).
 /// Use it with one clock: on a runtime whose clock is behind, as after a test that advanced another, entries expire
-/// early. On most systems that clock stands still while the machine sleeps, so a session outlives a night of it.
+/// early. On Linux and macOS, that clock stands still while the machine is suspended, so entries then live longer.
 ///
 /// [`Builder::max_lifetime`] also limits how long an entry lives, however often it is touched.
 ///

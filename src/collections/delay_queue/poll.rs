@@ -30,8 +30,7 @@ impl<T> DelayQueue<T> {
     ///
     /// # Panics
     ///
-    /// Panics if it has to wait and the queue's timer was shut down, or the runtime's is
-    /// at [`max_pending`](crate::timer::Builder::max_pending). The entries stay in the queue.
+    /// Panics if it has to wait and the queue's timer was shut down. The entries stay in the queue.
     ///
     /// # Examples
     ///

@@ -57,7 +57,6 @@ const ON_TIME: Duration = Duration::from_millis(5);
 ///
 /// # Panics
 ///
-/// - Polling panics if the sleep has to wait and the runtime's timer is at [`max_pending`](crate::timer::Builder::max_pending).
 /// - Creating or polling a sleep panics if it starts the process's first timer and the system cannot start a
 ///   thread.
 /// - Polling panics if the sleep has to wait and the current runtime has been shut down, as with tokio. Code may still
