@@ -75,6 +75,8 @@ struct State {
     latest: Time,
     moves: Vec<Move>,
     moving: usize,
+    /// How many moves have ended.
+    moved: usize,
     fault: Option<String>,
     /// A message from each thread that holds the clock, when it ends.
     outside: Vec<oneshot::Receiver<()>>,
@@ -202,6 +204,7 @@ impl Model {
     pub(super) fn end_move(&self) {
         let mut state = self.lock();
         state.moving -= 1;
+        state.moved += 1;
         if state.moving == 0 {
             let now = self.clock.now() - self.start;
             state.moves.last_mut().expect("one was begun").to = now;
@@ -215,18 +218,22 @@ impl Model {
         Held(self.clone(), test_util::hold())
     }
 
-    /// Moves a manual clock to the next deadline whenever the runtime has settled, and nothing holds the clock or has since.
+    /// Moves a manual clock to the next deadline whenever the runtime has settled, and nothing holds the clock or has since,
+    /// and no move has ended since: it may have woken tasks after the runtime had settled.
     pub(super) async fn moves_its_clock(self: Arc<Self>) {
         let Clock::Manual(clock, _) = &self.clock else { return };
         loop {
-            let held = self.lock().holds;
+            let before = {
+                let state = self.lock();
+                (state.holds, state.moved)
+            };
             settle().await;
             if self.controls[1].load(SeqCst) > 0 {
                 self.is_free.notified().await;
                 continue;
             }
             let state = self.lock();
-            if held == [0, held[1]] && state.holds == held {
+            if before.0[0] == 0 && before == (state.holds, state.moved) {
                 clock.advance_to_next();
             }
         }
