@@ -23,9 +23,8 @@ use tokio::task;
 use crate::clock::{self, Hooks, instant, source};
 use crate::core::alarm::driver_sleep::{DriverSleep, processed};
 use crate::core::alarm::{Alarm, TimerfdAlarm, TurnAlarm, has_threads};
+use crate::core::engine::{By, DriverWaker, TimerHold, TimerHooks, TimerLease, Turn};
 use crate::core::jumps;
-use crate::core::lease::{TimerHold, TimerHooks, TimerLease, Turn};
-use crate::core::turns::{By, DriverWaker};
 use crate::wheel::Tick;
 
 pub(crate) trait DriverHooks {
@@ -101,9 +100,9 @@ impl Driver {
     /// Call this before spawning the driver, as a whole task, on `runtime`.
     pub(crate) fn in_a_task_of(mut self, runtime: &Handle) -> Self {
         self.is_a_task = true;
-        self.timer.turns().replace(|state| &mut state.has_runtime, true);
+        self.timer.engine().has_runtime();
         if self.alarm == Alarm::Auto {
-            self.timer.turns().io.begin(runtime);
+            self.timer.engine().io.begin(runtime);
         }
         self
     }
@@ -126,7 +125,7 @@ impl Driver {
 
     fn timerfd(&mut self) -> io::Result<Arc<TimerfdAlarm>> {
         if self.timerfd.is_none() {
-            let io_is_found = self.timer.turns().io.found();
+            let io_is_found = self.timer.engine().io.found();
             self.timerfd = Some(Arc::new(TimerfdAlarm::new(&after_pass(&self.inline), io_is_found)?));
         }
         Ok(self.timerfd.clone().expect("it was just made"))
@@ -134,9 +133,9 @@ impl Driver {
 
     /// Reads the clock, and chooses the alarm if that has changed.
     fn prepare(&mut self) {
-        let turns = self.timer.turns();
+        let engine = self.timer.engine();
         if !self.is_a_task {
-            turns.replace(|state| &mut state.runtime, instant::runtime_that_may_pause());
+            engine.is_driven_on(instant::runtime_that_may_pause());
             let here = jumps::here();
             // What waits in another runtime's drivers has perhaps ended with them.
             if self.runtime != here {
@@ -149,12 +148,12 @@ impl Driver {
             // Before the turn: its scan must not find cancelled entries.
             self.timer.publish_removals();
         }
-        let found_io = self.alarm == Alarm::Auto && turns.io.found();
+        let found_io = self.alarm == Alarm::Auto && engine.io.found();
         if found_io || self.was_paused != Some(is_paused) {
             self.alarm = if found_io { Alarm::Timerfd } else { self.alarm };
             self.was_paused = Some(is_paused);
             let alarm = self.choose(is_paused);
-            turns.change_alarm(alarm);
+            engine.change_alarm(alarm);
         }
     }
 
@@ -188,7 +187,7 @@ impl Driver {
         // tokio moves a paused clock to this alarm, so it must not be too early.
         let is_paused = self.was_paused == Some(true);
         let earliest = if is_paused { TimerLease::first_deadline } else { TimerLease::earliest };
-        let turn = Turn { at: Some(timer.turns().reached()), ..Turn::of(By::Driver) };
+        let turn = Turn { at: Some(timer.engine().reached()), ..Turn::of(By::Driver) };
         if let Some(next) = timer.run_turn(turn, earliest) {
             let is_set = next < Tick::MAX && (!is_paused || next <= timer.now() || Hooks::may_set_alarm());
             sleep.set(is_set.then(|| clock::instant_of(next)));
@@ -207,9 +206,9 @@ impl Future for Driver {
         let this = self.get_mut();
         let timer = this.timer;
         Hooks::is_here(timer);
-        timer.turns().io.note_worker();
+        timer.engine().io.note_worker();
         let driver = DriverWaker { waker: cx.waker().clone(), is_foreign: !this.is_a_task };
-        timer.turns().driver_came(driver, this.is_a_task || jumps::here().is_some());
+        timer.engine().driver_came(driver, this.is_a_task || jumps::here().is_some());
         if timer.serves() {
             this.prepare();
             this.let_a_turn_follow();
@@ -221,7 +220,7 @@ impl Future for Driver {
 impl Drop for Driver {
     fn drop(&mut self) {
         self.timer.close();
-        self.timer.turns().io.forget();
+        self.timer.engine().io.forget();
     }
 }
 
@@ -237,15 +236,15 @@ impl std::fmt::Debug for Driver {
 impl Wake for FireInline {
     fn wake(self: Arc<Self>) {
         let timer = self.0.lease();
-        let turns = timer.turns();
+        let engine = timer.engine();
         let is_paused = !instant::clock_is_the_systems();
         // Before the turn sets it again. It fails if the alarm's runtime has ended.
         let is_set = |alarm: Arc<TimerfdAlarm>| alarm.forget(&after_pass(&self.clone().into())).is_ok();
-        if !turns.timerfd().is_none_or(is_set) {
-            turns.replace(|state| &mut state.alarm, TurnAlarm::Thread);
+        if !engine.timerfd().is_none_or(is_set) {
+            engine.change_alarm(TurnAlarm::Thread);
         }
         let before = PASSES.replace(true);
-        let at = is_paused.then(|| turns.shown(processed));
+        let at = is_paused.then(|| engine.shown(processed));
         timer.run_turn(Turn { by: By::Pass { is_paused }, at }, TimerLease::earliest);
         PASSES.set(before);
     }

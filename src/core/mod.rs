@@ -4,10 +4,10 @@ pub(crate) mod alarm;
 pub(crate) mod capacity;
 pub(crate) mod coalesce;
 pub(crate) mod driver;
+pub(crate) mod engine;
 pub(crate) mod epoch;
 pub(crate) mod helpers;
 pub(crate) mod jumps;
-pub(crate) mod lease;
 #[cfg(test)]
 pub(crate) mod models;
 pub(crate) mod parker;
@@ -15,5 +15,4 @@ pub(crate) mod registry;
 pub(crate) mod settings;
 pub(crate) mod shard;
 pub(crate) mod statistics;
-pub(crate) mod turns;
 pub(crate) mod wake_list;

@@ -21,7 +21,7 @@ use tokio::task;
 
 use crate::clock::{Hooks, instant};
 use crate::core::registry::{self, TaskHooks};
-use crate::test_util::chance::Random;
+use crate::test_util::chance::{self, Random};
 use crate::test_util::keeper::{Keeper, Limits};
 use crate::test_util::manual::ManualClock;
 use crate::test_util::own_runtime::{OwnRuntime, OwnThreads};
@@ -380,7 +380,7 @@ impl Bubble {
         let clock = (!is_tokios).then(ManualClock::new);
         let keeper = Keeper::open(&runtime, Some(own.clone()), clock);
         if let Ok(owner) = registry::owner() {
-            owner.timer().leave_order_to_chance(seed);
+            chance::leave_order_to_chance(owner.timer(), seed);
         }
         let patience = self.grace.saturating_add(self.patience.unwrap_or(PATIENCE));
         let (sender, given_up) = oneshot::channel();

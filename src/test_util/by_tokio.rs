@@ -10,7 +10,7 @@ use tokio::runtime::Handle;
 use crate::clock::source::LAST;
 use crate::clock::{self, Hooks, Instant, duration_of, instant_of};
 use crate::core::driver::DriverHooks;
-use crate::core::lease::TimerHold;
+use crate::core::engine::TimerHold;
 use crate::test_util::held;
 use crate::test_util::keeper::Keeper;
 use crate::wheel::{Tick, Ticks};
@@ -40,7 +40,7 @@ pub(super) fn move_to_next(target: Tick) -> bool {
         }
         move_by(next - clock::now());
         if timer.fire_at(next) > 0 {
-            timer.turns().wake_driver();
+            timer.engine().wake_driver();
             return true;
         }
     }
@@ -60,11 +60,11 @@ fn move_by(by: Ticks) {
 
 /// Wakes the driver to read its clock.
 pub(super) fn read_clock() {
-    timer().inspect(|held| held.lease().turns().wake_driver());
+    timer().inspect(|held| held.lease().engine().wake_driver());
 }
 
 /// The timer of the current runtime, if it has one that follows tokio's clock.
 fn timer() -> Option<TimerHold> {
     let runtime = Handle::try_current().ok()?;
-    held::existing(runtime.id()).filter(|held| !held.lease().turns().clock.is_shown())
+    held::existing(runtime.id()).filter(|held| !held.lease().engine().clock.is_shown())
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{LazyLock, Mutex};
 
 use crate::clock::Hooks;
-use crate::core::lease::TimerLease;
+use crate::core::engine::TimerLease;
 use crate::core::shard::FireHooks;
 use crate::test_util::lock;
 use crate::wheel::Tick;
@@ -21,19 +21,17 @@ struct Chance {
     deadlines: Vec<Tick>,
 }
 
-impl TimerLease {
-    pub(super) fn leave_order_to_chance(self, seed: u64) {
-        for (number, shard) in (0..).zip(self.all()) {
-            leave_to_chance(shard.address(), seed.wrapping_add(number));
-        }
+pub(super) fn leave_order_to_chance(timer: TimerLease, seed: u64) {
+    for (number, shard) in (0..).zip(timer.all()) {
+        leave_to_chance(shard.address(), seed.wrapping_add(number));
     }
+}
 
-    /// Restores the order for the next timer in this memory.
-    pub(super) fn leave_nothing_to_chance(self) {
-        if ANY.load(Relaxed) {
-            let mut chances = lock(&CHANCES);
-            self.all().iter().for_each(|shard| _ = chances.remove(&shard.address()));
-        }
+/// Restores the order for the next timer in these shards.
+pub(super) fn leave_nothing_to_chance(timer: TimerLease) {
+    if ANY.load(Relaxed) {
+        let mut chances = lock(&CHANCES);
+        timer.all().iter().for_each(|shard| _ = chances.remove(&shard.address()));
     }
 }
 

@@ -14,10 +14,9 @@ use std::time::Duration;
 
 use crate::clock::source::{LAST, one_is_held};
 use crate::clock::{self, Instant};
-use crate::core::lease::{TimerHold, TimerLease};
+use crate::core::engine::{TimerHold, TimerLease};
 use crate::core::settings::Settings;
 use crate::test_util::lock;
-use crate::test_util::pending::{self, Pending};
 use crate::timer;
 use crate::timer::builder::TestClock;
 use crate::util::sync::atomic::Ordering::SeqCst;
@@ -81,13 +80,13 @@ impl State {
     fn show(&mut self, tick: Tick) {
         self.now = self.now.max(tick);
         for timer in self.timers.iter().map(TimerHold::lease).filter(|timer| timer.serves()) {
-            timer.turns().clock.shown.fetch_max(tick.0, SeqCst);
+            timer.engine().clock.shown.fetch_max(tick.0, SeqCst);
         }
     }
 
     /// Begins a timer on this clock.
     fn open(&mut self, timer: TimerLease) {
-        timer.turns().open_shown(self.now);
+        timer.engine().open_shown(self.now);
         timer.publish_removals();
         self.timers.push(timer.hold());
     }
@@ -261,7 +260,7 @@ impl ManualClock {
     #[must_use]
     pub fn pending(&self) -> usize {
         let pending = |timer: TimerLease| timer.all().iter().map(|shard| shard.read(Wheel::len)).sum::<usize>();
-        State::timers(self.state()).iter().map(|held| pending(held.lease())).sum()
+        self.timers().iter().map(|held| pending(held.lease())).sum()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -276,12 +275,12 @@ impl ManualClock {
     /// due.
     pub(crate) fn adopt(&self, timer: TimerLease) -> bool {
         let mut state = self.state();
-        if timer.turns().clock.is_shown() {
+        if timer.engine().clock.is_shown() {
             return false;
         }
         // Hold it first: no other timer can then get its memory.
         let Some(held) = timer.try_hold() else { return false };
-        let is_new = timer.turns().show(state.now);
+        let is_new = timer.engine().show(state.now);
         if is_new {
             timer.publish_removals();
             state.timers.push(held);
@@ -294,8 +293,8 @@ impl ManualClock {
         self.state().open(timer);
     }
 
-    pub(crate) fn waiting(&self) -> Vec<Pending> {
-        pending::of(State::timers(self.state()).iter().map(TimerHold::lease), self.tick())
+    pub(super) fn timers(&self) -> Vec<TimerHold> {
+        State::timers(self.state())
     }
 
     pub(crate) fn after(&self, duration: Duration) -> Tick {
@@ -383,7 +382,7 @@ impl ManualClock {
 
     /// The first of the timers' ticks, if it is no later than `limit`.
     fn next(&self, of: fn(TimerLease) -> Tick, limit: Tick) -> Option<Tick> {
-        State::timers(self.state()).iter().map(|held| of(held.lease())).min().filter(|&next| next <= limit)
+        self.timers().iter().map(|held| of(held.lease())).min().filter(|&next| next <= limit)
     }
 }
 

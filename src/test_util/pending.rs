@@ -12,7 +12,7 @@ use tokio::runtime::Handle;
 
 use crate::clock::source::any_is_held;
 use crate::clock::{self, Hooks, Instant};
-use crate::core::lease::TimerLease;
+use crate::core::engine::{TimerHold, TimerLease};
 use crate::core::registry;
 use crate::core::shard::Key;
 use crate::future::sleep::{TimerKind, WaitHooks};
@@ -155,10 +155,10 @@ pub fn pending() -> Vec<Pending> {
     RECORDS.store(true, Relaxed);
     let runtime = Handle::current();
     if let Some(clock) = own_clock::here() {
-        return clock.waiting();
+        return of(clock.timers().iter().map(TimerHold::lease), clock.tick());
     }
     let Some(held) = held::existing(runtime.id()) else { return Vec::new() };
-    of(iter::once(held.lease()), held.lease().turns().clock.now())
+    of(iter::once(held.lease()), held.lease().engine().clock.now())
 }
 
 /// Returns a guard that checks, when it is dropped, that no timer of the current runtime waits. Use it to find a

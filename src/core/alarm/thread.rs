@@ -27,7 +27,6 @@ use rustix::{process, thread as system};
 
 use super::has_threads;
 use super::timerfd::Timerfd;
-use crate::core::epoch::Epoch;
 use crate::util::panics::catch_panic;
 use crate::util::sync::{self, Condvar, Mutex, MutexGuard, per_process, unpoisoned};
 
@@ -44,9 +43,6 @@ const MAX_WAIT: Duration = Duration::from_secs(86_400);
 pub(crate) trait AlarmHandler: Send + Sync {
     /// Called by the alarm thread when the booking is due. Send anything slow to a [helper](crate::core::helpers).
     fn alarm(&'static self);
-
-    /// A shard has lost the last user of the timer with this epoch.
-    fn unused(&'static self, _: Epoch) {}
 }
 
 /// The number of the memory whose timer books.

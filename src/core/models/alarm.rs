@@ -8,7 +8,7 @@ use std::task::Wake;
 use super::{Task, Woken, World, check, far, near, race, race_three, wait_until};
 use crate::clock;
 use crate::core::alarm::thread::{self, AlarmHandler, BookingId, modelled::booked};
-use crate::core::turns::By;
+use crate::core::engine::By;
 use crate::util::sync::keep;
 use crate::wheel::Tick;
 
@@ -99,13 +99,13 @@ fn registering_against_the_alarm() {
         let task = Task::new(world).run();
         world.has_reached_nothing();
         let wake_and_run = move || {
-            world.timer.turns().wake_driver();
+            world.timer.engine().wake_driver();
             task.run()
         };
         let (task, (), woken) = race_three(wake_and_run, call, move || world.register(near(1)));
         let task = task.settle(|| woken.is_woken());
         assert_eq!(woken.take(), 1);
-        let _task = task.settle(|| world.timer.turns().next_wake() == far(1));
+        let _task = task.settle(|| world.timer.engine().next_wake() == far(1));
         world.assert_sleeps_until(far(1));
     });
 }
@@ -120,7 +120,7 @@ fn a_helper_turns_against_the_driver() {
         let (task, (), later) = race_three(move || task.run(), call, move || world.register(far(1)));
         let task = task.settle(|| due.is_woken());
         assert_eq!(due.take(), 1, "one of them fires it");
-        let _task = task.settle(|| world.timer.turns().next_wake() == far(1));
+        let _task = task.settle(|| world.timer.engine().next_wake() == far(1));
         world.assert_sleeps_until(far(1));
         assert_eq!((world.fire(far(1)), later.take()), (1, 1));
     });
@@ -134,11 +134,11 @@ fn a_helper_turns_for_nothing_against_the_driver() {
         late();
         let come_twice = move || {
             let task = task.run();
-            world.timer.turns().wake_driver();
+            world.timer.engine().wake_driver();
             task.run()
         };
         let (task, (), later) = race_three(come_twice, call, move || world.register(far(1)));
-        let _task = task.settle(|| world.timer.turns().next_wake() == far(1));
+        let _task = task.settle(|| world.timer.engine().next_wake() == far(1));
         world.assert_sleeps_until(far(1));
         assert_eq!((world.fire(far(1)), later.take()), (1, 1));
     });
@@ -154,10 +154,10 @@ fn an_interrupted_turn_against_the_alarm() {
         let due = world.register(near(1));
         task.waits_for_its_pass(world);
         late();
-        let turns = world.timer.turns();
+        let engine = world.timer.engine();
         let begin_and_interrupt = move || {
-            if turns.begin_turn(By::Pass { is_paused: false }).is_some() {
-                turns.interrupt_turn();
+            if engine.begin_turn(By::Pass { is_paused: false }).is_some() {
+                engine.interrupt_turn();
             }
         };
         race(begin_and_interrupt, call);
@@ -180,6 +180,6 @@ fn shutdown_against_the_alarm() {
         wait_until("the driver sees it", || task.completes());
         wait_until("no waker is left", || !woken.is_held());
         assert_eq!(woken.take(), 1, "fired or shut down, once");
-        assert_eq!(world.timer.turns().booked(), None);
+        assert_eq!(world.timer.engine().booked(), None);
     });
 }

@@ -26,11 +26,10 @@ use std::thread;
 
 use crate::clock;
 use crate::core::alarm::Alarm;
-use crate::core::alarm::thread::{self as alarm_thread, AlarmHandler};
+use crate::core::alarm::thread as alarm_thread;
 use crate::core::driver::Driver;
-use crate::core::lease::TimerLease;
+use crate::core::engine::{DriverWaker, Engine, TimerLease};
 use crate::core::shard::{InsertError, ShardLease};
-use crate::core::turns::{DriverWaker, Turns};
 use crate::future::Sleep;
 use crate::util::error::Error;
 #[cfg(hairspring_loom)]
@@ -202,14 +201,7 @@ pub(crate) struct World {
     pub(crate) lease: ShardLease,
 }
 
-/// The handler of models in which everything is far; it ignores the alarm.
-struct Mute;
-
-impl AlarmHandler for Mute {
-    fn alarm(&'static self) {}
-}
-
-impl Turns {
+impl Engine {
     /// When the alarm thread calls.
     pub(crate) fn booked(&self) -> Option<Instant> {
         alarm_thread::modelled::booked(self.id)
@@ -217,17 +209,18 @@ impl Turns {
 }
 
 impl World {
+    /// For models in which everything is far.
     pub(crate) fn new() -> World {
-        World::with_handler(Some(&Mute))
+        World::of(true)
     }
 
     /// For models in which the alarm thread calls. Under loom, the model makes the calls.
     pub(crate) fn with_alarm() -> World {
-        World::with_handler(None)
+        World::of(false)
     }
 
-    fn with_handler(handler: Option<&'static dyn AlarmHandler>) -> World {
-        let timer = TimerLease::of_a_model(handler);
+    fn of(ignores_alarm: bool) -> World {
+        let timer = TimerLease::of_a_model(ignores_alarm);
         World { timer, lease: timer.shard(0) }
     }
 
@@ -249,7 +242,7 @@ impl World {
 
     /// The turns so far came before any deadline.
     pub(crate) fn has_reached_nothing(self) {
-        self.timer.turns().reached.store(0, SeqCst);
+        self.timer.engine().reached.store(0, SeqCst);
     }
 
     /// Fires the entries due at `now`, as a driver's own alarm does. Returns how many tasks it woke.
@@ -260,9 +253,9 @@ impl World {
     /// Asserts that the driver sleeps until `deadline` at most, and has a booking for that.
     pub(crate) fn assert_sleeps_until(self, deadline: Tick) {
         let by = clock::instant_of(deadline).into_std();
-        let turns = self.timer.turns();
+        let engine = self.timer.engine();
         wait_until(&format!("the driver sleeps until {deadline:?} at most, and something wakes it by then"), || {
-            turns.next_wake() <= deadline && turns.booked().is_some_and(|at| at <= by)
+            engine.next_wake() <= deadline && engine.booked().is_some_and(|at| at <= by)
         });
     }
 }
@@ -289,7 +282,7 @@ impl Task {
     pub(crate) fn waits_for_its_pass(&self, world: World) {
         self.woken.take();
         let waker = DriverWaker { waker: Waker::from(self.woken.clone()), is_foreign: false };
-        world.timer.turns().driver_came(waker, false);
+        world.timer.engine().driver_came(waker, false);
     }
 
     #[must_use = "dropped, the driver ends the timer"]

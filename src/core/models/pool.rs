@@ -7,7 +7,7 @@ use super::{check, far, near, race, race_three, register, wait_until};
 use crate::clock;
 #[cfg(hairspring_loom)]
 use crate::core::alarm::thread;
-use crate::core::lease::TimerLease;
+use crate::core::engine::TimerLease;
 use crate::core::settings::Settings;
 #[cfg(hairspring_loom)]
 use crate::util::sync;
@@ -22,7 +22,7 @@ fn open() -> TimerLease {
 }
 
 fn shares_memory(one: TimerLease, other: TimerLease) -> bool {
-    one.turns().id == other.turns().id
+    one.engine().id == other.engine().id
 }
 
 fn close(timer: TimerLease) {
@@ -108,9 +108,9 @@ fn registering_against_the_turns_of_helpers() {
         assert_eq!((first.take(), second.take()), (1, 1));
         let later = register(timer, 0, far(1));
         let by = clock::instant_of(far(1)).into_std();
-        let turns = timer.turns();
+        let engine = timer.engine();
         wait_until("the alarm thread calls for far deadlines", || {
-            turns.next_wake() == far(1) && turns.booked().is_some_and(|at| at <= by)
+            engine.next_wake() == far(1) && engine.booked().is_some_and(|at| at <= by)
         });
         assert!(!later.is_woken());
         close(timer);

@@ -6,8 +6,7 @@ use std::task::{Poll, Waker};
 
 use super::{Task, Woken, World, check, far, near, poll, poll_elapsed, race, race_three, using};
 use crate::core::alarm::TurnAlarm;
-use crate::core::lease::{TimerLease, Turn};
-use crate::core::turns::{By, DriverWaker};
+use crate::core::engine::{By, DriverWaker, TimerLease, Turn};
 use crate::future::Sleep;
 #[cfg(hairspring_loom)]
 use crate::util::sync::atomic::Ordering::SeqCst;
@@ -33,7 +32,7 @@ fn registering_against_going_back_to_sleep() {
         let later = world.register(far(2));
         let task = Task::new(world).run();
         let wake_and_run = move || {
-            world.timer.turns().wake_driver();
+            world.timer.engine().wake_driver();
             task.run()
         };
         let (task, earlier) = race(wake_and_run, move || world.register(far(1)));
@@ -103,7 +102,7 @@ fn two_register_in_one_shard() {
         let task = task.run();
         world.assert_sleeps_until(far(1));
         assert_eq!((world.fire(far(1)), earlier.take(), later.take()), (1, 1, 0));
-        world.timer.turns().wake_driver();
+        world.timer.engine().wake_driver();
         let _task = task.run();
         world.assert_sleeps_until(far(2));
         assert_eq!((world.fire(far(2)), earlier.take(), later.take()), (1, 0, 1));
@@ -125,10 +124,10 @@ fn two_register_in_one_shard_against_going_to_sleep() {
 
 /// A poll of the driver on a paused clock, until it goes to sleep. Returns the count of what wakes the driver again.
 fn look_on_a_paused_clock(world: World) -> Arc<Woken> {
-    let (woken, turns) = (Woken::new(), world.timer.turns());
-    turns.driver_came(DriverWaker { waker: Waker::from(woken.clone()), is_foreign: false }, false);
-    turns.replace(|state| &mut state.alarm, TurnAlarm::DriverSleep);
-    let next = world.timer.run_turn(Turn { at: Some(turns.reached()), ..Turn::of(By::Driver) }, TimerLease::earliest);
+    let (woken, engine) = (Woken::new(), world.timer.engine());
+    engine.driver_came(DriverWaker { waker: Waker::from(woken.clone()), is_foreign: false }, false);
+    engine.parker.lock().alarm = TurnAlarm::DriverSleep;
+    let next = world.timer.run_turn(Turn { at: Some(engine.reached()), ..Turn::of(By::Driver) }, TimerLease::earliest);
     assert!(next.is_some());
     woken
 }
@@ -146,7 +145,7 @@ fn cancel_against_going_to_sleep_on_a_paused_clock() {
         if woken.take() > 0 {
             look_on_a_paused_clock(world);
         }
-        assert_eq!((world.timer.turns().next_wake(), world.timer.earliest()), (far(2), far(2)));
+        assert_eq!((world.timer.engine().next_wake(), world.timer.earliest()), (far(2), far(2)));
     });
 }
 
@@ -164,7 +163,7 @@ fn cancel_and_register_against_going_to_sleep_on_a_paused_clock() {
         if woken.take() > 0 {
             look_on_a_paused_clock(world);
         }
-        assert_eq!((world.timer.turns().next_wake(), world.timer.earliest()), (far(2), far(2)));
+        assert_eq!((world.timer.engine().next_wake(), world.timer.earliest()), (far(2), far(2)));
     });
 }
 
@@ -175,7 +174,7 @@ fn cancel_and_register_against_going_to_sleep_on_a_paused_clock() {
 fn registering_against_a_test_that_moves_the_clock() {
     check("registering against a test that moves the clock", || {
         let world = World::new();
-        let shows = move |tick: Tick| world.timer.turns().clock.shown.store(tick.0, SeqCst);
+        let shows = move |tick: Tick| world.timer.engine().clock.shown.store(tick.0, SeqCst);
         shows(far(1));
         let woken = Woken::new();
         let waker = Waker::from(woken.clone());

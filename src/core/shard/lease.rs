@@ -5,8 +5,8 @@ use std::task::Waker;
 
 use super::{DEFAULT, InsertError, Key, OPEN, Shard, takes_room};
 use crate::clock;
+use crate::core::engine::Engine;
 use crate::core::epoch::Epoch;
-use crate::core::turns::Turns;
 use crate::util::panics::catch_panic;
 use crate::util::sync::atomic::Ordering;
 use crate::wheel::{Tick, Ticks};
@@ -53,26 +53,26 @@ impl ShardLease {
     }
 
     #[inline]
-    pub(crate) fn is_of(self, turns: &Turns, epoch: Epoch) -> bool {
-        self.epoch() == epoch && std::ptr::eq(self.shard.turns, turns)
+    pub(crate) fn is_of(self, engine: &Engine, epoch: Epoch) -> bool {
+        self.epoch() == epoch && std::ptr::eq(self.shard.engine, engine)
     }
 
     #[cold]
     pub(crate) fn name(self) -> Option<&'static str> {
-        let name = self.shard.turns.parker.lock().name;
+        let name = self.shard.engine.parker.lock().name;
         // Checked last: shards are opened before the name is set.
         if self.serves() { name } else { None }
     }
 
     #[inline]
     pub(crate) fn now(self) -> Tick {
-        if self.shard.turns.clock.is_shown() { self.time_shown() } else { clock::now() }
+        if self.shard.engine.clock.is_shown() { self.time_shown() } else { clock::now() }
     }
 
     /// The time of a clock other than the runtime's.
     #[cold]
     fn time_shown(self) -> Tick {
-        let now = self.shard.turns.clock.now();
+        let now = self.shard.engine.clock.now();
         // Checked last: shards are opened before the time is shown.
         if self.serves() { now } else { clock::now() }
     }
@@ -86,7 +86,7 @@ impl ShardLease {
     /// The last tick that a turn has reached; tick 0 if the timer has ended: another runtime's clock may be behind.
     #[inline]
     pub(crate) fn reached(self) -> Tick {
-        let reached = self.shard.turns.reached();
+        let reached = self.shard.engine.reached();
         // Checked last: a later timer's turns come after its shards were opened.
         let is_open = self.shard.life.load(Ordering::Acquire) | DEFAULT == self.default;
         if is_open { reached } else { Tick::ZERO }
@@ -94,7 +94,7 @@ impl ShardLease {
 
     /// How late the timer may fire an entry on purpose.
     pub(crate) fn delays(self) -> Ticks {
-        let delays = Ticks(self.shard.resolution().0 + self.shard.turns.parker.lock().coalesce.longest.0);
+        let delays = Ticks(self.shard.resolution().0 + self.shard.engine.parker.lock().coalesce.longest.0);
         // Checked last: shards are opened before the longest wait is set.
         if self.serves() { delays } else { Ticks(0) }
     }
@@ -107,7 +107,7 @@ impl ShardLease {
     /// Removes a user. If it was the last and nothing waits, the timer ends.
     pub(crate) fn leave(self) {
         if self.shard.users.leave(self.epoch()) {
-            self.shard.turns.unused(self.epoch());
+            self.shard.engine.lease(self.epoch()).close_if_unneeded();
         }
     }
 
@@ -135,8 +135,8 @@ impl ShardLease {
         } else if shard.is_past(&state, deadline) {
             Err(InsertError::AlreadyDue)
         } else {
-            shard.capacity.take(takes_room(deadline)).map_err(|pending| {
-                shard.capacity.refuse();
+            shard.engine.capacity.take(takes_room(deadline)).map_err(|pending| {
+                shard.engine.capacity.refuse();
                 InsertError::AtCapacity(pending)
             })
         };
@@ -177,8 +177,8 @@ impl ShardLease {
         if let Some(due) = due.filter(|due| must_come && *due < deadline) {
             state.wheel.reset(key, due);
         }
-        if let Some(due) = due.filter(|_| shard.capacity.is_limited()) {
-            shard.capacity.change(takes_room(due), takes_room(state.wheel.deadline(key).unwrap_or(due)));
+        if let Some(due) = due.filter(|_| shard.engine.capacity.is_limited()) {
+            shard.engine.capacity.change(takes_room(due), takes_room(state.wheel.deadline(key).unwrap_or(due)));
         }
         let (waits, noticed) = (due.is_some(), due.filter(|_| shard.publishes_removals()));
         if waits && (deadline < shard.next() || noticed.is_some_and(|due| deadline < due)) {

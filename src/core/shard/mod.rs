@@ -16,11 +16,10 @@ use std::task::Waker;
 
 pub(crate) use self::lease::ShardLease;
 use crate::clock::Hooks;
-use crate::core::capacity::Capacity;
+use crate::core::engine::Engine;
 use crate::core::epoch::{Epoch, Holders};
 use crate::core::parker::Next;
 use crate::core::statistics::{Lateness, Snapshot};
-use crate::core::turns::Turns;
 use crate::core::wake_list::WakeList;
 use crate::util::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::util::sync::{FairMutex, MutexGuard};
@@ -55,8 +54,7 @@ impl FireHooks for Hooks {}
 // On its own pair of cache lines, which CPUs fetch together. Registering and cancelling read few of them.
 #[repr(C, align(128))]
 pub(crate) struct Shard {
-    turns: &'static Turns,
-    capacity: &'static Capacity,
+    engine: &'static Engine,
     state: FairMutex<ShardState>,
     next: Next,
     fired_through: AtomicU64,
@@ -89,7 +87,7 @@ pub(crate) enum InsertError {
 }
 
 impl Shard {
-    pub(crate) fn new(turns: &'static Turns, capacity: &'static Capacity) -> Self {
+    pub(crate) fn new(engine: &'static Engine) -> Self {
         Shard {
             state: FairMutex::new(ShardState {
                 wheel: Wheel::new(),
@@ -103,8 +101,7 @@ impl Shard {
             users: Holders::none(),
             resolution: AtomicU64::new(Ticks::ONE.0),
             publishes_removals: AtomicBool::new(false),
-            turns,
-            capacity,
+            engine,
         }
     }
 
@@ -130,7 +127,7 @@ impl Shard {
     fn expiry_here(&self, deadline: Tick) -> Tick {
         let expiry = self.expiry(deadline);
         if self.publishes_removals() {
-            self.turns.catch_up(expiry);
+            self.engine.catch_up(expiry);
         }
         expiry
     }
@@ -138,14 +135,14 @@ impl Shard {
     /// Whether the wheel has passed a tick, or the timer's turns have: they step no wheel in which nothing is due.
     #[inline]
     fn is_past(&self, state: &ShardState, tick: Tick) -> bool {
-        tick <= state.wheel.elapsed() || tick <= self.turns.reached()
+        tick <= state.wheel.elapsed() || tick <= self.engine.reached()
     }
 
     #[inline]
     fn take_out(&self, state: &mut ShardState, key: Key) -> Option<Waker> {
-        let before = if self.capacity.is_limited() { state.wheel.deadline(key) } else { None };
+        let before = if self.engine.capacity.is_limited() { state.wheel.deadline(key) } else { None };
         let waker = state.wheel.remove(key)?;
-        self.capacity.give(before.map_or(0, takes_room));
+        self.engine.capacity.give(before.map_or(0, takes_room));
         Some(waker)
     }
 
@@ -156,7 +153,7 @@ impl Shard {
         // The driver of a paused clock waits for the first deadline itself, of which `next` may fall short.
         let may_be_awaited = self.next.registered(deadline) || self.publishes_removals();
         drop(state);
-        if may_be_awaited && self.turns.registered(deadline) {
+        if may_be_awaited && self.engine.registered(deadline) {
             self.publish_removals();
         }
     }
@@ -180,7 +177,7 @@ impl Shard {
         let before = self.next();
         let later = self.publish_next(&state) > before;
         drop(state);
-        self.turns.postponed(if later { before } else { deadline });
+        self.engine.postponed(if later { before } else { deadline });
     }
 
     fn publish_next(&self, state: &ShardState) -> Tick {
@@ -229,7 +226,7 @@ impl Shard {
         });
         Hooks::arrange(address, &mut wakes.wakers[before..]);
         let taken = wakes.wakers.len() - before;
-        self.capacity.give(taken);
+        self.engine.capacity.give(taken);
         if through.is_none() {
             self.publish_next(&state);
         }
@@ -242,6 +239,11 @@ impl Shard {
     #[inline]
     pub(crate) fn address(&self) -> usize {
         std::ptr::from_ref(self).addr()
+    }
+
+    #[cfg(feature = "test-util")]
+    pub(crate) fn read<T>(&self, read: impl FnOnce(&Wheel<Waker>) -> T) -> T {
+        read(&self.lock().wheel)
     }
 
     pub(crate) fn open(&self, epoch: Epoch, resolution: Ticks, begin: Tick) {
@@ -293,7 +295,7 @@ impl Shard {
             // Stepping to the last tick empties the wheel, which this timer no longer uses.
             let mut room = 0;
             let rest = take_due(&mut state.wheel, Tick::MAX, &mut wakes.wakers, |due| room += takes_room(due));
-            self.capacity.give(room);
+            self.engine.capacity.give(room);
             drop(state);
             pending += wakes.wake_all();
             if rest.is_none() {

@@ -7,8 +7,7 @@ use crate::core::statistics::Snapshot;
 const EPOCH: Epoch = Epoch(7);
 
 fn shard() -> ShardLease {
-    let turns: &Turns = Box::leak(Box::new(Turns::new()));
-    let shard: &Shard = Box::leak(Box::new(Shard::new(turns, Box::leak(Box::new(Capacity::new())))));
+    let shard: &Shard = Box::leak(Box::new(Shard::new(Engine::new(0))));
     shard.open(EPOCH, Ticks::ONE, Tick::ZERO);
     ShardLease::new(shard, EPOCH)
 }

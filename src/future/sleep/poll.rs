@@ -212,7 +212,7 @@ mod tests {
                 thread::yield_now();
             }
             let mut sleep = sleep(Duration::ZERO);
-            registry::global().timer().turns().reach(sleep.deadline);
+            registry::global().timer().engine().reach(sleep.deadline);
             let elapsed = sleep.poll_elapsed(&mut Context::from_waker(Waker::noop()), false);
             ended.send(elapsed.map(|elapsed| elapsed.is_ok())).unwrap();
         });

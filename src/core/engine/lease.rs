@@ -1,0 +1,297 @@
+//! [`TimerLease`]: a timer from its start to its end, in an engine that timers reuse. A lease names one use by its epoch.
+//
+// Invariants
+// 1. An engine becomes free when the last holder of an ended timer lets go: once per use.
+// 2. A thread that reads a timer's counts holds the engine while it does.
+// 3. Any thread that finds the timer unneeded ends it.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+
+use super::Engine;
+use crate::clock::{self, Hooks, source};
+use crate::core::alarm::{Alarm, thread};
+use crate::core::epoch::Epoch;
+use crate::core::settings::Settings;
+use crate::core::shard::{Shard, ShardLease};
+use crate::core::statistics::Snapshot;
+use crate::util::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
+use crate::util::sync::{MODELLED, Mutex, MutexGuard, per_process, unpoisoned};
+use crate::wheel::Tick;
+
+pub(crate) trait TimerHooks {
+    /// A timer opens in an engine that timers reuse.
+    fn opens(_: TimerLease) {}
+
+    /// A timer is created on the current runtime, before any turn. Returns whether a test sets its time from now on.
+    fn opens_here(_: TimerLease) -> bool {
+        false
+    }
+
+    /// A timer's driver runs on the current runtime.
+    fn is_here(_: TimerLease) {}
+}
+
+#[cfg(not(feature = "test-util"))]
+impl TimerHooks for Hooks {}
+
+/// A timer, which may have ended.
+#[derive(Clone, Copy)]
+pub(crate) struct TimerLease {
+    engine: &'static Engine,
+    epoch: Epoch,
+}
+
+/// Keeps a timer's engine from being reused, even after the timer has ended.
+pub(crate) struct TimerHold(TimerLease);
+
+/// Owns a timer: all handles share one owner, and the registry has one for each runtime's timer. Once all owners and
+/// all sleeps created through a handle are gone, the timer ends as soon as nothing waits on it.
+///
+/// Holds the engine, so the counts can be read after the timer has ended.
+pub(crate) struct Owner {
+    timer: TimerHold,
+    /// Whether the timer was created implicitly. No handle may end it then.
+    pub(crate) is_implicit: bool,
+}
+
+type Free = BTreeMap<usize, Vec<&'static Engine>>;
+
+per_process! {
+    /// Unused engines, by number of shards. A forked process does not use its parent's.
+    fn free_engines() -> &'static Mutex<Free> = |_| Mutex::new(BTreeMap::new());
+}
+
+fn free() -> MutexGuard<'static, Free> {
+    unpoisoned(free_engines().lock())
+}
+
+impl Engine {
+    pub(crate) fn lease(&'static self, epoch: Epoch) -> TimerLease {
+        TimerLease { engine: self, epoch }
+    }
+
+    /// Begins a use of an engine to which the caller has exclusive access.
+    fn begin_use(&'static self, settings: &Settings, wheels_begin: Tick) -> TimerLease {
+        let timer = self.lease(self.holders.epoch().next());
+        self.holders.begin(timer.epoch);
+        self.used.store(settings.shards, SeqCst);
+        self.threads.store(0, Relaxed);
+        self.turn_count.store(0, Relaxed);
+        timer.all().iter().for_each(|shard| shard.open(timer.epoch, settings.resolution, wheels_begin));
+        // Last: sleeps of an earlier timer check the shards afterwards.
+        self.capacity.open(settings.capacity);
+        self.parker.lock().name = settings.name;
+        timer
+    }
+}
+
+impl Owner {
+    pub(crate) fn new(timer: TimerLease, is_implicit: bool) -> Arc<Owner> {
+        Arc::new(Owner { timer: timer.hold(), is_implicit })
+    }
+
+    pub(crate) fn timer(&self) -> TimerLease {
+        self.timer.lease()
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        let timer = self.timer();
+        let unused = timer.all().iter().filter(|shard| shard.users.leave(timer.epoch)).count();
+        if unused > 0 {
+            timer.close_if_unneeded();
+        }
+    }
+}
+
+impl TimerLease {
+    /// Begins a timer that nobody asked for, so nobody gets an error.
+    /// Panics if the alarm thread cannot be started.
+    pub(crate) fn open(is_driverless: bool, settings: &Settings) -> TimerLease {
+        TimerLease::try_open(is_driverless, settings).unwrap_or_else(|error| panic!("hairspring {error}"))
+    }
+
+    /// Begins a timer. If it is driverless, helper threads run its turns. Returns the system's error if it refuses to
+    /// start the alarm thread, which a timer with tokio's alarm can do without.
+    pub(crate) fn try_open(is_driverless: bool, settings: &Settings) -> io::Result<TimerLease> {
+        thread::start().or_else(|error| if settings.alarm == Alarm::Tokio { Ok(()) } else { Err(error) })?;
+        let timer = TimerLease::make(settings, clock::now());
+        if !is_driverless && Hooks::opens_here(timer) {
+            return Ok(timer);
+        }
+        if timer.engine().open(is_driverless, settings.coalesce) {
+            timer.publish_removals();
+        }
+        Ok(timer)
+    }
+
+    /// Takes an engine for a timer and opens its shards. Nothing runs turns yet.
+    pub(crate) fn make(settings: &Settings, now: Tick) -> TimerLease {
+        // Powers of two, to let timers of similar sizes share engines.
+        let room = settings.shards.next_power_of_two();
+        let free = free().get_mut(&room).and_then(Vec::pop);
+        // In models the wheels start far behind, which gives helper threads more to do in a turn.
+        let wheels_begin = if MODELLED { Tick::ZERO } else { source::wheels_begin(now) };
+        let timer = free.unwrap_or_else(|| Engine::new(room)).begin_use(settings, wheels_begin);
+        Hooks::opens(timer);
+        timer
+    }
+
+    #[inline]
+    pub(crate) fn engine(self) -> &'static Engine {
+        self.engine
+    }
+
+    /// Whether the timer has not ended.
+    #[inline]
+    pub(crate) fn serves(self) -> bool {
+        self.engine.holders.is_open(self.epoch)
+    }
+
+    /// Holds the engine. Returns `None` if the timer has ended and has no other holder.
+    pub(crate) fn try_hold(self) -> Option<TimerHold> {
+        self.engine.holders.join(self.epoch).then(|| TimerHold(self))
+    }
+
+    /// Like `try_hold`, for a timer that has not ended or has another holder.
+    pub(crate) fn hold(self) -> TimerHold {
+        self.try_hold().expect("the timer has not ended")
+    }
+
+    fn let_go(self) {
+        if self.engine.holders.leave(self.epoch) {
+            free().entry(self.engine.shards().len()).or_default().push(self.engine);
+        }
+    }
+
+    /// Ends the timer, wakes all waiting tasks, and returns how many; `None` if it had already ended.
+    pub(crate) fn close(self) -> Option<usize> {
+        if !self.engine.holders.end(self.epoch) {
+            return None;
+        }
+        self.engine().close();
+        let pending = self.all().iter().map(Shard::close).sum();
+        // The thread that ends a timer takes over its initial holder.
+        self.let_go();
+        Some(pending)
+    }
+
+    /// Ends the timer if nothing waits on it and nothing can register any more.
+    pub(crate) fn close_if_unneeded(self) {
+        if !self.all().iter().any(|shard| shard.is_used(self.epoch)) {
+            self.close();
+        }
+    }
+
+    /// Another timer was installed instead.
+    pub(crate) fn replace(self) {
+        self.all().iter().for_each(|shard| shard.replace(self.epoch));
+        // Its driver has to notice when its last entry is cancelled.
+        self.publish_removals();
+    }
+
+    pub(crate) fn now(self) -> Tick {
+        self.engine().clock.now()
+    }
+
+    pub(crate) fn name(self) -> Option<&'static str> {
+        self.engine().parker.lock().name
+    }
+
+    pub(crate) fn capacity(self) -> Option<usize> {
+        self.engine.capacity.most()
+    }
+
+    pub(crate) fn snapshot(self) -> Snapshot {
+        let mut sum = Snapshot::default();
+        (sum.refused, sum.capacity) = (self.engine.capacity.refused(), self.capacity());
+        self.all().iter().for_each(|shard| shard.add_to(&mut sum));
+        sum.turns = self.engine.turn_count.load(Acquire);
+        let next = if self.serves() { self.earliest() } else { Tick::MAX };
+        // A shard that is empty may still publish the deadline of its last entry.
+        sum.next_deadline = (next < Tick::MAX && sum.pending > 0).then_some(next);
+        sum
+    }
+
+    pub(crate) fn all(self) -> &'static [Shard] {
+        &self.engine.shards()[..self.engine.used.load(Relaxed)]
+    }
+
+    /// A shard for a thread that has none yet. Threads do not share shards if there are enough.
+    pub(crate) fn next_shard(self) -> ShardLease {
+        let shards = self.all();
+        // A clock under a test's control uses one wheel: equal deadlines then fire in the order of registration.
+        let is_alone = self.engine().clock.is_shown();
+        let number = if is_alone { 0 } else { self.engine.threads.fetch_add(1, Relaxed) };
+        ShardLease::new(&shards[number % shards.len()], self.epoch)
+    }
+
+    #[inline]
+    pub(crate) fn owns(self, shard: ShardLease) -> bool {
+        shard.is_of(self.engine, self.epoch)
+    }
+
+    /// From now on, makes the driver notice removals: a paused clock must not jump to removed deadlines, and a replaced
+    /// timer ends with its last entry.
+    pub(crate) fn publish_removals(self) {
+        self.all().iter().for_each(Shard::publish_removals);
+    }
+
+    pub(crate) fn first_deadline(self) -> Tick {
+        self.all().iter().map(Shard::first_deadline).min().unwrap_or(Tick::MAX)
+    }
+
+    /// When a shard next has work, or earlier. Takes no lock.
+    pub(crate) fn earliest(self) -> Tick {
+        self.all().iter().map(Shard::next).min().unwrap_or(Tick::MAX)
+    }
+}
+
+impl PartialEq for TimerLease {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self.engine, other.engine) && self.epoch == other.epoch
+    }
+}
+
+impl Clone for TimerHold {
+    fn clone(&self) -> Self {
+        self.0.hold()
+    }
+}
+
+impl Drop for TimerHold {
+    fn drop(&mut self) {
+        self.0.let_go();
+    }
+}
+
+impl TimerHold {
+    pub(crate) fn lease(&self) -> TimerLease {
+        self.0
+    }
+}
+
+#[cfg(test)]
+mod modelled {
+    use super::*;
+    use crate::wheel::Ticks;
+
+    impl TimerLease {
+        /// A timer for a model; its engine is not reused, and no other test wakes its driver.
+        pub(crate) fn of_a_model(ignores_alarm: bool) -> TimerLease {
+            let settings = Settings { coalesce: Ticks(0), ..Settings::with_shards(2) };
+            let timer = Engine::new(2).begin_use(&settings, Tick::ZERO);
+            std::mem::forget(timer.hold());
+            timer.engine.ignores_alarm.store(ignores_alarm, Relaxed);
+            timer.engine.open(false, Ticks(0));
+            timer
+        }
+
+        pub(crate) fn shard(self, number: usize) -> ShardLease {
+            ShardLease::new(&self.all()[number], self.epoch)
+        }
+    }
+}

@@ -1,0 +1,334 @@
+//! [`Engine`]: a timer's shards, and what decides when its next turn begins, what starts it, and which thread runs it.
+//!
+//! A turn fires due timers, finds the earliest remaining deadline, and sets an alarm for it. It comes after a pass of
+//! the runtime's own drivers, so what is fired finds the sockets' events delivered; or, if the runtime does not come to
+//! that for long, from a helper thread. A thread that wants to begin a turn during another makes that one scan again.
+//! The [parker](super::parker) is the handshake with threads that register deadlines.
+//!
+//! A sleep points to its shard without a reference count, which would cost as much as the shard's lock. An engine is
+//! therefore never freed: timers reuse it, one after the other. A [`TimerLease`] names one of them.
+//
+// Invariants
+// 1. Turns do not overlap. When a turn ends, the next is certain to begin in time: an alarm is set, or the driver was
+//    called. The driver is called if it was wanted during another thread's turn, or if only it can set the alarm.
+// 2. A called driver is watched, unless only it can set the alarm. Until a turn comes, the alarm thread wakes it again
+//    from time to time, since the worker that polled it may block before its pass. After `patience` it sends a helper.
+// 3. All entries up to `reached` have been taken out, or the scan in progress repeats, and none is inserted any more.
+// 4. While a test sets the time, the test fires timers, and no turn begins.
+// 5. A timer that has ended keeps no waker, no alarm and no runtime.
+
+mod alarm;
+mod lease;
+#[cfg(feature = "test-util")]
+mod shown;
+#[cfg(all(test, not(hairspring_loom)))]
+mod tests;
+mod turn;
+
+use std::sync::atomic::AtomicUsize as StdAtomicUsize;
+use std::sync::{Arc, OnceLock};
+use std::task::Waker;
+use std::time::Instant;
+
+use tokio::runtime::Handle;
+
+pub(crate) use self::lease::{Owner, TimerHold, TimerHooks, TimerLease};
+pub(crate) use self::turn::{By, Turn};
+use crate::clock::source::{self, Source};
+use crate::clock::{self, instant};
+use crate::core::alarm::driver_sleep::is_processed;
+use crate::core::alarm::io_probe::IoProbe;
+use crate::core::alarm::thread::BookingId;
+use crate::core::alarm::{TimerfdAlarm, TurnAlarm};
+use crate::core::capacity::Capacity;
+use crate::core::coalesce::Coalesce;
+use crate::core::epoch::Holders;
+use crate::core::parker::{Locked, Parker, Phase};
+use crate::core::shard::Shard;
+use crate::util::panics::catch_panic;
+use crate::util::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
+use crate::util::sync::{self, Counter, keep};
+use crate::wheel::{Tick, Ticks};
+
+pub(crate) struct Engine {
+    pub(crate) parker: Parker<EngineState>,
+    /// The last tick that a turn has reached in all shards, or that a test has set the clock to.
+    pub(crate) reached: AtomicU64,
+    pub(crate) clock: Source,
+    pub(crate) io: IoProbe,
+    pub(crate) id: BookingId,
+    pub(crate) capacity: Capacity,
+    /// Set once, because they point back.
+    shards: OnceLock<Vec<Shard>>,
+    /// How many of the shards the current timer uses.
+    used: AtomicUsize,
+    /// How many threads have a shard.
+    threads: StdAtomicUsize,
+    turn_count: AtomicU64,
+    holders: Holders,
+    #[cfg(test)]
+    ignores_alarm: std::sync::atomic::AtomicBool,
+}
+
+#[derive(Default)]
+pub(crate) struct EngineState {
+    pub(crate) name: Option<&'static str>,
+    /// Whether the timer has no driver and helpers run all turns.
+    is_driverless: bool,
+    /// Wakes the driver's task. `None` once it was woken.
+    driver: Option<DriverWaker>,
+    /// Since when the driver has been called and no turn of its own has come.
+    called: Option<Instant>,
+    /// Whether a tokio runtime polls the driver. Elsewhere there is no pass to wait for.
+    pub(crate) has_runtime: bool,
+    pub(crate) alarm: TurnAlarm,
+    /// When the alarm thread next checks the `timerfd` or the helpers, at the latest.
+    checks_at: Option<Instant>,
+    /// When a check last found that the `timerfd` was late.
+    was_late: Option<Instant>,
+    /// The driver's runtime, if tokio can pause its clock.
+    pub(crate) runtime: Option<Handle>,
+    pub(crate) coalesce: Coalesce,
+}
+
+pub(crate) struct DriverWaker {
+    pub(crate) waker: Waker,
+    /// Whether this may be another executor's waker, which the alarm thread does not run. A tokio task's never blocks.
+    pub(crate) is_foreign: bool,
+}
+
+impl DriverWaker {
+    pub(crate) fn wake(self) {
+        catch_panic(|| self.waker.wake());
+    }
+}
+
+impl Engine {
+    /// An engine with so many shards, which is never freed.
+    pub(crate) fn new(shards: usize) -> &'static Engine {
+        static NEXT: Counter = Counter::new(0);
+        let engine = keep!(
+            Engine,
+            Engine {
+                parker: Parker::new(EngineState::default()),
+                reached: AtomicU64::new(0),
+                clock: Source::runtime(),
+                io: IoProbe::new(),
+                id: BookingId(NEXT.fetch_add(1, SeqCst)),
+                capacity: Capacity::new(),
+                shards: OnceLock::new(),
+                used: AtomicUsize::new(0),
+                threads: StdAtomicUsize::new(0),
+                turn_count: AtomicU64::new(0),
+                holders: Holders::none(),
+                #[cfg(test)]
+                ignores_alarm: false.into(),
+            }
+        );
+        engine.shards.get_or_init(|| (0..shards).map(|_| Shard::new(engine)).collect());
+        engine
+    }
+
+    fn shards(&'static self) -> &'static [Shard] {
+        self.shards.get().expect("they were made with it")
+    }
+
+    /// Opens a timer whose driver is about to be spawned, or one without a driver. Returns whether its clock is paused.
+    pub(crate) fn open(&'static self, is_driverless: bool, coalesce: Ticks) -> bool {
+        self.clock.follow_runtime();
+        let mut state = self.begin(is_driverless, coalesce);
+        if is_driverless {
+            state.park(Tick::MAX);
+            return false;
+        }
+        state.runtime = instant::runtime_that_may_pause();
+        let is_paused = !instant::clock_is_the_systems();
+        if is_paused {
+            source::one_is_held();
+            // As in tokio, what is due when a paused runtime begins does not wait.
+            self.reach(self.clock.now());
+        } else {
+            self.watch(&mut state);
+        }
+        is_paused
+    }
+
+    /// Opens a timer as if its driver had been woken.
+    pub(crate) fn begin(&self, is_driverless: bool, coalesce: Ticks) -> Locked<'_, EngineState> {
+        let mut state = self.parker.lock();
+        state.leave();
+        let coalesce = Coalesce::new(coalesce);
+        *state = EngineState { name: state.name, is_driverless, coalesce, ..EngineState::default() };
+        self.reached.store(0, SeqCst);
+        state
+    }
+
+    /// Ends the timer, and wakes its driver, which then completes. A turn in progress ends without setting an alarm.
+    pub(crate) fn close(&'static self) {
+        let mut state = self.parker.lock();
+        self.stop(&mut state);
+        state.close();
+        let gone = (state.runtime.take(), std::mem::take(&mut state.alarm));
+        wake(state);
+        drop(gone);
+    }
+
+    /// Lets no turn begin until the driver is called.
+    pub(crate) fn stop(&'static self, state: &mut Locked<'_, EngineState>) {
+        if !state.scan_again() {
+            state.leave();
+        }
+        self.cancel_check(state);
+    }
+
+    /// A tokio runtime is about to poll the driver.
+    pub(crate) fn has_runtime(&self) {
+        self.parker.lock().has_runtime = true;
+    }
+
+    /// The driver is polled on this runtime, if tokio can pause its clock.
+    pub(crate) fn is_driven_on(&self, runtime: Option<Handle>) {
+        let mut state = self.parker.lock();
+        let before = if state.is_closed() { runtime } else { std::mem::replace(&mut state.runtime, runtime) };
+        drop(state);
+        drop(before);
+    }
+
+    /// The driver was polled: notes its waker for the next call.
+    pub(crate) fn driver_came(&self, driver: DriverWaker, has_runtime: bool) {
+        let mut state = self.parker.lock();
+        state.has_runtime = has_runtime;
+        let before = if state.is_closed() { Some(driver) } else { state.driver.replace(driver) };
+        drop(state);
+        // Dropped outside the lock: it may be user code.
+        catch_panic(|| drop(before));
+    }
+
+    /// Another alarm has to be set, by a turn that the caller lets follow.
+    pub(crate) fn change_alarm(&'static self, alarm: TurnAlarm) {
+        let mut state = self.parker.lock();
+        let before = if state.is_closed() { alarm } else { std::mem::replace(&mut state.alarm, alarm) };
+        if !state.is_closed() && !state.call_after_scan() && !self.clock.is_shown() {
+            state.leave();
+            self.watch(&mut state);
+        }
+        drop(state);
+        drop(before);
+    }
+
+    /// A turn has taken out all entries up to `tick` in all shards, or a test has set the clock to it.
+    pub(crate) fn reach(&self, tick: Tick) {
+        self.reached.fetch_max(tick.0, SeqCst);
+    }
+
+    /// The last tick that a turn has reached.
+    #[inline]
+    pub(crate) fn reached(&self) -> Tick {
+        Tick(self.reached.load(SeqCst))
+    }
+
+    /// The file that the driver's runtime waits on, if that is the alarm.
+    pub(crate) fn timerfd(&self) -> Option<Arc<TimerfdAlarm>> {
+        if let TurnAlarm::Timerfd(alarm) = &self.parker.lock().alarm { Some(alarm.clone()) } else { None }
+    }
+
+    /// A sleep until `deadline` begins to wait. If tokio has paused the clock, and its timers have processed that in a pass
+    /// in which none of ours was due, it is reached, too.
+    #[cold]
+    pub(crate) fn catch_up(&self, deadline: Tick) {
+        if deadline <= self.reached() || deadline > self.clock.now() || instant::clock_is_the_systems() {
+            return;
+        }
+        let here = Handle::try_current().ok().map(|runtime| runtime.id());
+        let state = self.parker.lock();
+        let is_tokios = state.alarm.is_the_drivers() && state.runtime.as_ref().map(Handle::id) == here;
+        drop(state);
+        if is_tokios && here.is_some() && is_processed(deadline) {
+            self.reach(deadline);
+        }
+    }
+
+    /// The time of a paused clock, as far as tokio's timers have `processed` it if they move the clock.
+    pub(crate) fn shown(&self, processed: fn(Tick) -> Tick) -> Tick {
+        let now = self.clock.now();
+        let is_tokios = self.parker.lock().alarm.is_the_drivers();
+        if is_tokios { processed(now) } else { now }
+    }
+
+    /// A shard has published `deadline` as its earliest. Returns whether the clock is found paused.
+    #[inline]
+    pub(crate) fn registered(&'static self, deadline: Tick) -> bool {
+        self.parker.is_too_late_for(deadline) && self.turn_by(deadline)
+    }
+
+    #[cold]
+    fn turn_by(&'static self, deadline: Tick) -> bool {
+        let mut state = self.parker.lock();
+        let runs = state.runtime.is_none() || instant::clock_is_the_systems();
+        let waits = runs && !state.alarm.is_the_drivers();
+        let deadline = if waits { state.coalesce.earliest_turn(deadline) } else { deadline };
+        if !state.registered(deadline) {
+            return !runs;
+        }
+        // Unless only the driver can set its alarm, it sleeps on and the alarm moves. What is due already needs none.
+        let is_due = |state: &EngineState| {
+            matches!(state.alarm, TurnAlarm::Thread) && clock::instant_of(deadline).into_std() <= sync::now()
+        };
+        if !runs || state.alarm.is_the_drivers() || !state.is_driverless && is_due(&state) {
+            self.call(state);
+        } else {
+            state.publish(deadline);
+            self.set_alarm(&mut state, deadline);
+        }
+        !runs
+    }
+
+    /// An entry due at `before` was removed or postponed, and the shard has published its earliest deadline. A paused
+    /// clock must not jump to an alarm for the removed entry.
+    pub(crate) fn postponed(&'static self, before: Tick) {
+        if self.next_wake() < before {
+            return;
+        }
+        let mut state = self.parker.lock();
+        if state.scan_again() || state.phase() != Phase::Idle || self.next_wake() < before {
+            return;
+        }
+        if state.is_driverless {
+            self.call(state);
+        } else {
+            // The alarm that is set is only early: nobody has to watch whether the driver comes.
+            wake(state);
+        }
+    }
+
+    /// Wakes a sleeping driver unconditionally.
+    #[cfg(any(test, feature = "test-util"))]
+    pub(crate) fn wake_driver(&'static self) {
+        let mut state = self.parker.lock();
+        if !state.call_after_scan() && state.phase() == Phase::Idle && !state.is_driverless {
+            self.call(state);
+        }
+    }
+
+    /// Wakes the driver, makes the alarm thread check that a turn follows, and unlocks.
+    pub(crate) fn call(&'static self, mut state: Locked<'_, EngineState>) {
+        state.leave();
+        self.watch(&mut state);
+        wake(state);
+    }
+
+    pub(crate) fn next_wake(&self) -> Tick {
+        self.parker.next_wake()
+    }
+}
+
+fn wake(mut state: Locked<'_, EngineState>) {
+    let driver = state.driver.take();
+    drop(state);
+    if let Some(driver) = driver {
+        driver.wake();
+    }
+}
+
+// The alarm thread calls outside the lock, and finds a consistent state even after a panic.
+impl std::panic::RefUnwindSafe for Engine {}

@@ -1,0 +1,226 @@
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::alarm::{Due, PATIENCE, PATIENCE_WITH_RUNTIME, PATIENCE_WITH_TIMERFD};
+use super::*;
+use crate::core::alarm::thread;
+use crate::core::models::{Woken, wait_until};
+
+const PASS: By = By::Pass { is_paused: false };
+
+fn waker() -> DriverWaker {
+    DriverWaker { waker: Waker::noop().clone(), is_foreign: false }
+}
+
+/// The driver is polled, and a turn follows its runtime's pass.
+fn comes(engine: &'static Engine) -> bool {
+    engine.driver_came(waker(), true);
+    engine.begin_turn(PASS).is_some()
+}
+
+fn helper_comes(engine: &'static Engine) -> bool {
+    engine.begin_turn(By::Helper).is_some()
+}
+
+fn set_alarm(engine: &'static Engine, alarm: TurnAlarm) {
+    engine.parker.lock().alarm = alarm;
+}
+
+/// An engine for which the alarm thread does nothing: the tests do.
+fn opened(is_driverless: bool) -> &'static Engine {
+    let engine = Engine::new(0);
+    engine.ignores_alarm.store(true, Relaxed);
+    engine.open(is_driverless, Ticks(0));
+    engine
+}
+
+/// The engine of a timer whose driver was polled once, and sleeps.
+fn parked() -> &'static Engine {
+    let engine = opened(false);
+    assert!(comes(engine));
+    assert_eq!(engine.end_turn(clock::now(), 0, Tick::MAX), Some(Tick::MAX));
+    engine
+}
+
+/// A thread that arrives during a turn leaves immediately, and the turn has to scan again.
+#[test]
+fn a_turn_looks_again_for_each_that_came_meanwhile() {
+    let engine = parked();
+    let comes: [fn(&'static Engine); 3] = [
+        |engine| _ = engine.registered(Tick(1)),
+        |engine| engine.postponed(Tick(1)),
+        |engine| assert!(!helper_comes(engine)),
+    ];
+    assert!(helper_comes(engine));
+    for come in comes {
+        come(engine);
+        assert_eq!(engine.end_turn(Tick(1), 0, Tick::MAX), None);
+    }
+    assert_eq!(engine.end_turn(Tick(1), 0, Tick::MAX), Some(Tick::MAX));
+}
+
+#[test]
+fn a_driver_that_is_wanted_during_the_turn_of_another_is_called_at_its_end() {
+    let is_called = |engine: &'static Engine| {
+        engine.end_turn(Tick(1), 0, Tick(5)).unwrap();
+        engine.next_wake() == Tick::ZERO && engine.parker.lock().driver.is_none()
+    };
+    let looks = |engine: &'static Engine| {
+        engine.driver_came(waker(), true);
+        assert!(engine.begin_turn(By::Driver).is_none());
+    };
+    let wants: [fn(&'static Engine); 2] = [looks, Engine::wake_driver];
+    for want in wants {
+        let engine = parked();
+        assert!(helper_comes(engine));
+        want(engine);
+        assert!(is_called(engine));
+        assert!(comes(engine));
+        assert!(!is_called(engine), "once");
+    }
+    let engine = parked();
+    set_alarm(engine, TurnAlarm::DriverSleep);
+    assert!(helper_comes(engine));
+    assert!(is_called(engine), "nobody else sets it");
+}
+
+/// The waker would keep the task, and with it the runtime and its files, and the next timer would wake it.
+#[test]
+fn a_timer_that_has_ended_keeps_no_waker() {
+    let engine = parked();
+    engine.close();
+    assert!(!comes(engine));
+    assert!(engine.parker.lock().driver.is_none());
+}
+
+#[test]
+fn a_turn_that_outlives_its_timer_ends_and_sets_no_alarm() {
+    let engine = parked();
+    assert!(comes(engine));
+    engine.close();
+    assert_eq!(engine.end_turn(Tick(1), 0, Tick(5)), Some(Tick::MAX));
+    assert_eq!((comes(engine), engine.booked()), (false, None));
+}
+
+/// A `timerfd` in a runtime.
+#[cfg(target_os = "linux")]
+fn timerfd() -> (tokio::runtime::Runtime, Arc<TimerfdAlarm>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
+    let alarm = runtime.block_on(async { TimerfdAlarm::new(Waker::noop(), true).unwrap() });
+    (runtime, Arc::new(alarm))
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_timerfd_is_moved_to_an_earlier_deadline_and_replaced_if_it_fails() {
+    const HOUR: Ticks = Ticks(3_600_000_000_000);
+    let engine = parked();
+    let (_runtime, alarm) = timerfd();
+    let at = [3, 2, 1].map(|hours| clock::now() + Ticks(hours * HOUR.0));
+    let instant = |tick| clock::instant_of(tick).into_std();
+    assert!(comes(engine));
+    set_alarm(engine, TurnAlarm::Timerfd(alarm.clone()));
+    assert_eq!(engine.end_turn(Tick(1), 0, at[0]), Some(at[0]));
+    assert!(engine.booked() > Some(instant(at[0])), "the thread checks once the driver is late");
+    engine.registered(at[1]);
+    assert_eq!(alarm.remaining().as_secs().div_ceil(3_600), 2);
+    alarm.become_another();
+    engine.registered(at[2]);
+    assert_eq!((engine.next_wake(), engine.booked()), (at[2], Some(instant(at[2]))), "the thread serves");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn while_a_timerfd_is_in_time_turns_put_the_alarm_threads_check_off() {
+    let engine = parked();
+    let (_runtime, alarm) = timerfd();
+    set_alarm(engine, TurnAlarm::Timerfd(alarm));
+    let turn = || {
+        assert!(comes(engine));
+        engine.end_turn(Tick(1), 1, clock::now() + Ticks(1_000_000)).unwrap();
+        engine.parker.lock().checks_at
+    };
+    let first = turn();
+    assert!(turn() > first);
+}
+
+/// A worker that polls the driver may block before its pass. Another polls it then, and only if none comes for long,
+/// a helper turns.
+#[test]
+fn a_called_driver_is_woken_again_until_a_helper_turns_for_it() {
+    let engine = parked();
+    engine.driver_came(waker(), true);
+    engine.wake_driver();
+    let called = engine.parker.lock().called.unwrap();
+    assert!(matches!(engine.due(), Due::Nothing), "it was woken and not polled yet");
+    for _ in 0..2 {
+        engine.driver_came(waker(), true);
+        assert!(matches!(engine.due(), Due::Wake(_)));
+        assert!(engine.booked().is_none_or(|at| at <= called + PATIENCE_WITH_RUNTIME));
+    }
+    engine.parker.lock().called = Some(called.checked_sub(PATIENCE_WITH_RUNTIME).unwrap());
+    assert!(matches!(engine.due(), Due::Helper));
+    assert!(helper_comes(engine));
+    engine.end_turn(Tick(1), 1, Tick(1)).unwrap();
+    assert!(matches!(engine.due(), Due::Helper), "it has still not come");
+    assert!(comes(engine));
+    engine.end_turn(Tick(1), 1, Tick(1)).unwrap();
+    assert!(matches!(engine.due(), Due::Wake(_)));
+}
+
+#[test]
+fn a_driver_on_another_executor_is_helped_at_once() {
+    let engine = parked();
+    engine.driver_came(waker(), false);
+    engine.wake_driver();
+    assert!(matches!(engine.due(), Due::Helper));
+}
+
+/// If a helper blocks after it has ended a turn early, another has to come soon.
+#[test]
+fn without_a_driver_each_turn_that_ends_early_is_followed_up_soon() {
+    let engine = opened(true);
+    let mut last = None;
+    for _ in 0..3 {
+        assert!(helper_comes(engine));
+        engine.interrupt_turn();
+        let check = engine.parker.lock().checks_at;
+        assert!(check.is_some_and(|at| at <= Instant::now() + PATIENCE), "at {check:?}");
+        assert!(last.is_none() || check == last, "no turn postpones it");
+        last = check;
+    }
+}
+
+/// A worker that blocks after it took an event from the I/O driver keeps the alarm from being noticed.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_timerfd_that_was_late_is_checked_after_a_millisecond() {
+    let engine = parked();
+    let (_runtime, alarm) = timerfd();
+    set_alarm(engine, TurnAlarm::Timerfd(alarm));
+    let checks_after = || {
+        let deadline = clock::now() + Ticks(1 << 44);
+        engine.end_turn(Tick(1), 1, deadline).unwrap();
+        engine.booked().unwrap() - clock::instant_of(deadline).into_std()
+    };
+    assert!(comes(engine));
+    assert_eq!(checks_after(), PATIENCE_WITH_TIMERFD);
+    assert!(comes(engine));
+    engine.end_turn(Tick(1), 1, Tick(1)).unwrap();
+    assert!(matches!(engine.due(), Due::Wake(_)), "the alarm did not go off at tick 1");
+    assert!(comes(engine));
+    assert_eq!(checks_after(), PATIENCE);
+}
+
+/// The driver slept without a deadline, so nothing was booked. If it never turned, later timers would not fire.
+#[test]
+fn a_driver_that_is_woken_though_nothing_waits_is_watched() {
+    thread::start().unwrap();
+    let engine = parked();
+    engine.ignores_alarm.store(false, Relaxed);
+    assert_eq!(engine.booked(), None);
+    engine.wake_driver();
+    // The worker that polls it blocks before its pass.
+    let woken = Woken::new();
+    engine.driver_came(DriverWaker { waker: woken.clone().into(), is_foreign: false }, true);
+    wait_until("it is woken again", || woken.is_woken());
+}
