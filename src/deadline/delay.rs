@@ -1,6 +1,6 @@
 //! The sleep inside the [`Timeout`] that [`Deadline::limit`] returns.
 
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use super::Deadline;
@@ -8,8 +8,6 @@ use crate::clock::{self, Instant};
 use crate::future::delay::Delay;
 use crate::future::{Sleep, Time, TimerKind};
 use crate::util::error::Error;
-use crate::util::panics::catch_panic;
-use crate::wheel::Tick;
 
 /// A sleep until a deadline, which may be never. It is public for the parameters of a timeout, and users cannot name
 /// it.
@@ -17,13 +15,11 @@ use crate::wheel::Tick;
 pub struct DeadlineSleep {
     deadline: Deadline,
     sleep: Sleep,
-    /// The task that waits while the deadline is never, for a reset to wake.
-    waiter: Option<Waker>,
 }
 
 impl DeadlineSleep {
     pub(crate) fn over(deadline: Deadline, sleep: Sleep) -> DeadlineSleep {
-        DeadlineSleep { deadline, sleep, waiter: None }
+        DeadlineSleep { deadline, sleep }
     }
 }
 
@@ -45,16 +41,12 @@ impl Delay<Deadline> for DeadlineSleep {
     }
 
     fn is_elapsed(&self) -> bool {
-        self.deadline.instant().is_some() && self.sleep.is_elapsed()
+        self.sleep.is_elapsed()
     }
 
     fn reset_at(&mut self, deadline: Deadline) {
         self.deadline = deadline;
-        // To wait for never, the sleep leaves its timer. That wakes the task, whose next poll leaves its waker here.
-        self.sleep.reset_at_tick(deadline.instant().map_or(Tick::ZERO, clock::tick_of));
-        if let Some(waiter) = self.waiter.take() {
-            catch_panic(|| waiter.wake());
-        }
+        self.sleep.reset_at_tick(clock::tick_of(deadline.into()));
     }
 
     fn of(self, kind: TimerKind) -> DeadlineSleep {
@@ -62,13 +54,7 @@ impl Delay<Deadline> for DeadlineSleep {
     }
 
     fn poll_delay(&mut self, cx: &mut Context<'_>, is_spent: bool) -> Poll<Result<(), Error>> {
-        if self.deadline.instant().is_some() {
-            return self.sleep.poll_delay(cx, is_spent);
-        }
-        if !self.waiter.as_ref().is_some_and(|waiter| waiter.will_wake(cx.waker())) {
-            self.waiter = Some(cx.waker().clone());
-        }
-        Poll::Pending
+        self.sleep.poll_delay(cx, is_spent)
     }
 
     fn panic_with(&self, error: Error) -> ! {

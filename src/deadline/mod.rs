@@ -223,7 +223,7 @@ impl Deadline {
     }
 
     /// Awaits `future` until this deadline at the latest, like [`timeout_at`](crate::timeout_at), with an error that
-    /// names the deadline. [`NEVER`](Deadline::NEVER) registers no timer.
+    /// names the deadline. [`NEVER`](Deadline::NEVER) is no limit.
     ///
     /// If the future is ready, it wins, even after the deadline. If one `limit` is inside another and both deadlines
     /// have passed, the inner error is returned.
