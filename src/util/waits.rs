@@ -3,7 +3,7 @@
 
 use std::ffi::c_long;
 use std::fs::File;
-use std::io::{Read, Seek};
+use std::io::Read;
 
 use tokio::runtime::RuntimeMetrics;
 
@@ -69,51 +69,24 @@ mod system {
 pub(crate) use system::current_number;
 use system::{EPOLL_PWAIT, EPOLL_WAIT, READ};
 
-/// The number of a system call, and its first four arguments.
-pub(crate) type Call = (c_long, [u64; 4]);
-
+/// Whether a thread of this process is in a system call that waits for many files.
 pub(crate) fn is_for_files(thread: u32) -> bool {
-    let file = are_known().then(|| open(thread, "syscall")).flatten();
-    file.and_then(|file| call(&file)).and_then(polled).is_some()
-}
-
-/// The file with which a system call waits for many files.
-pub(crate) fn polled((number, [file, ..]): Call) -> Option<u64> {
-    (number == EPOLL_WAIT || number == EPOLL_PWAIT).then_some(file)
-}
-
-/// Opens the system's file with this name about the thread with this number.
-pub(crate) fn open(thread: u32, name: &str) -> Option<File> {
-    File::open(format!("/proc/self/task/{thread}/{name}")).ok()
+    are_known() && system_call(thread).is_some_and(|call| call == EPOLL_WAIT || call == EPOLL_PWAIT)
 }
 
 /// Whether the system uses this architecture's numbers. Under an emulator of another CPU, it uses the host's.
 pub(crate) fn are_known() -> bool {
     static ARE_KNOWN: PerProcess<bool> = PerProcess::new();
-    *ARE_KNOWN.get(|_| {
-        // A thread that reads its own state is reading a file.
-        let own = cfg!(target_os = "linux").then(|| open(current_number(), "syscall")).flatten();
-        own.and_then(|file| call(&file)).is_some_and(|(number, _)| number == READ)
-    })
+    // A thread that reads its own state is reading a file.
+    *ARE_KNOWN.get(|_| cfg!(target_os = "linux") && system_call(current_number()) == Some(READ))
 }
 
-/// The system call that a thread is in, from its file; `None` if it is in none, or has ended.
-pub(crate) fn call(file: &File) -> Option<Call> {
-    read(file, &mut [0; 192]).and_then(parse)
-}
-
-/// Reads a file about a thread again. `None` if the thread has ended.
-pub(crate) fn read<'text>(mut file: &File, text: &'text mut [u8]) -> Option<&'text [u8]> {
-    file.rewind().ok()?;
-    let length = file.read(text).ok()?;
-    Some(&text[..length])
-}
-
-fn parse(text: &[u8]) -> Option<Call> {
-    let mut words = std::str::from_utf8(text).ok()?.split_ascii_whitespace();
-    let number = words.next()?.parse().ok().filter(|&number| number >= 0)?;
-    let mut argument = || u64::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok();
-    Some((number, [argument()?, argument()?, argument()?, argument()?]))
+/// The number of the system call that a thread is in; `None` or -1 if it is in none.
+fn system_call(thread: u32) -> Option<c_long> {
+    // One read suffices.
+    let mut state = [0; 192];
+    let length = File::open(format!("/proc/self/task/{thread}/syscall")).ok()?.read(&mut state).ok()?;
+    std::str::from_utf8(&state[..length]).ok()?.split_ascii_whitespace().next()?.parse().ok()
 }
 
 #[cfg(test)]
@@ -121,25 +94,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_system_call_is_its_number_and_four_arguments() {
-        assert_eq!(
-            parse(b"202 0x7ff0 0x89 0x2 0x3 0x0 0xffffffff 0x7ffd10 0x7f22\n"),
-            Some((202, [0x7ff0, 0x89, 2, 3]))
-        );
-        assert_eq!(parse(b"running\n"), None);
-        assert_eq!(parse(b"-1 0x7ffd10 0x7f22\n"), None);
-        assert_eq!(parse(b""), None);
-    }
-
-    #[test]
     fn the_call_of_a_thread_is_read_again_each_time() {
         if !are_known() {
             return; // Under an emulator.
-        }
-        let file = open(current_number(), "syscall").unwrap();
-        let mut text = [0; 192];
-        for _ in 0..2 {
-            assert_eq!(parse(read(&file, &mut text).unwrap()).unwrap().0, READ);
         }
         let (sender, number) = std::sync::mpsc::channel();
         let (release, released) = std::sync::mpsc::channel::<()>();
@@ -147,12 +104,12 @@ mod tests {
             sender.send(current_number()).unwrap();
             let _ = released.recv();
         });
-        let other = open(number.recv().unwrap(), "syscall").unwrap();
-        while call(&other).is_none_or(|(number, _)| number == READ) {}
-        assert!(!is_for_files(current_number()));
+        let other = number.recv().unwrap();
+        while system_call(other).is_none_or(|number| number == READ) {}
+        assert_eq!(system_call(current_number()), Some(READ));
+        assert!(!is_for_files(current_number()) && !is_for_files(other));
         drop(release);
         thread.join().unwrap();
-        while read(&other, &mut text).is_some_and(|text| !text.is_empty()) {}
-        assert_eq!(call(&other), None, "it has ended");
+        while system_call(other).is_some() {}
     }
 }

@@ -34,6 +34,7 @@ mod starvation;
 mod stream;
 mod timeout;
 mod timeout_stream;
+mod tokio_facts;
 #[cfg(feature = "tower")]
 mod tower;
 #[cfg(feature = "tracing")]

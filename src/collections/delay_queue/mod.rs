@@ -57,16 +57,13 @@ use std::time::Duration;
 pub use super::Metrics;
 #[cfg(feature = "metrics")]
 use super::published::{Published, Publisher};
-use crate::clock::source::{any_is_held, wheels_begin};
+use crate::clock::source::wheels_begin;
 use crate::clock::{self, Instant};
 use crate::future::{LazySleep, TimerKind, sleep_on};
 use crate::timer::Timer;
 use crate::wheel::{Tick, Wheel};
 pub use entry::{Expired, Key};
 use entry::{KEYS, new_keys, refuse};
-
-/// How far a new wheel starts in the past: a second.
-const HEADROOM: u64 = 1 << 30;
 
 /// A queue whose entries come out when their deadlines have passed, like `tokio_util::time::DelayQueue`.
 ///
@@ -258,9 +255,8 @@ impl<T> DelayQueue<T> {
     fn insert_tick(&mut self, value: T, deadline: Tick) -> Key {
         if self.wheel.inserted() % KEYS == 0 {
             self.skipped += self.wheel.number_from(new_keys());
-            // Start near the present, to put entries on low levels. A paused clock may show an earlier time.
-            if self.wheel.is_empty() && !any_is_held() {
-                self.wheel.skip_to(Tick(self.sleep.now().0.saturating_sub(HEADROOM)));
+            if self.wheel.is_empty() {
+                self.wheel.skip_to(wheels_begin(self.sleep.now()));
             }
         }
         let deadline = self.behind_what_is_due(deadline);
