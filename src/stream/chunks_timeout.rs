@@ -7,7 +7,6 @@ use std::time::Duration;
 use futures_core::Stream;
 use pin_project::pin_project;
 
-use super::fuse::inner_stream;
 use super::latest::Latest;
 use crate::clock;
 use crate::future::Sleep;
@@ -100,14 +99,6 @@ impl<S: Stream> ChunksTimeout<S> {
         batch.last.take().unwrap_or_default()
     }
 }
-
-inner_stream!(
-    ChunksTimeout<S: Stream>,
-    batch.stream.inner,
-    "chunks_timeout(10, Duration::from_secs(1))",
-    "Drops the items that were collected and not yet yielded. \
-     To keep them, call [`into_remainder`](ChunksTimeout::into_remainder) first."
-);
 
 impl<S: Stream> Stream for ChunksTimeout<S> {
     type Item = Vec<S::Item>;

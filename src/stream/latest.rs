@@ -10,7 +10,7 @@ use pin_project::pin_project;
 use tokio::task::coop;
 
 use super::AT_ONCE;
-use super::fuse::{Fuse, inner_stream};
+use super::fuse::Fuse;
 use crate::clock;
 use crate::future::{LazySleep, Sleep, has_spent_the_budget};
 use crate::timer::Timer;
@@ -203,13 +203,6 @@ impl<S: Stream> Debounce<S> {
     }
 }
 
-inner_stream!(
-    Debounce<S: Stream>,
-    latest.stream.inner,
-    "debounce(Duration::from_secs(1))",
-    "Drops the item that is held back, if any."
-);
-
 impl<S: Stream> Stream for Debounce<S> {
     type Item = S::Item;
 
@@ -283,13 +276,6 @@ impl<S: Stream> ThrottleLatest<S> {
         self
     }
 }
-
-inner_stream!(
-    ThrottleLatest<S: Stream>,
-    latest.stream.inner,
-    "throttle_latest(Duration::from_secs(1))",
-    "Drops the item that is held back, if any."
-);
 
 impl<S: Stream> Stream for ThrottleLatest<S> {
     type Item = S::Item;

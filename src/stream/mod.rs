@@ -1,5 +1,7 @@
 //! [`StreamExt`](crate::StreamExt): time limits for streams, with the names and meaning of tokio-stream's adapters.
 //!
+//! A reference to a stream is a stream, too: to use the inner one after an adapter, pass `&mut lines` or `by_ref()`.
+//!
 //! # Examples
 //!
 //! ```

@@ -8,7 +8,6 @@ use std::time::Duration;
 use futures_core::Stream;
 use pin_project::pin_project;
 
-use super::fuse::inner_stream;
 use crate::clock;
 use crate::future::Sleep;
 use crate::timer::Timer;
@@ -71,9 +70,49 @@ impl<S> Throttle<S> {
     pub fn with_timer(self, timer: &Timer) -> Self {
         Throttle { delay: timer.unlimited("Throttle").limit(self.duration), ..self }
     }
-}
 
-inner_stream!(Throttle<S>, stream, "throttle(Duration::from_secs(1))", "No item is lost: this holds none.");
+    /// Returns a reference to the inner stream.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use hairspring::{Duration, StreamExt};
+    /// let items = futures::stream::pending::<u8>().throttle(Duration::from_secs(1));
+    /// let _inner: &futures::stream::Pending<u8> = items.get_ref();
+    /// ```
+    #[must_use]
+    pub fn get_ref(&self) -> &S {
+        &self.stream
+    }
+
+    /// Returns a mutable reference to the inner stream. Items that you take from it are not limited.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use hairspring::{Duration, StreamExt};
+    /// let mut items = futures::stream::pending::<u8>().throttle(Duration::from_secs(1));
+    /// let _inner: &mut futures::stream::Pending<u8> = items.get_mut();
+    /// ```
+    #[must_use]
+    pub fn get_mut(&mut self) -> &mut S {
+        &mut self.stream
+    }
+
+    /// Returns the inner stream. No item is lost: this holds none.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use hairspring::{Duration, StreamExt};
+    /// let items = futures::stream::pending::<u8>().throttle(Duration::from_secs(1));
+    /// let _inner: futures::stream::Pending<u8> = items.into_inner();
+    /// ```
+    #[must_use]
+    pub fn into_inner(self) -> S {
+        self.stream
+    }
+}
 
 impl<S: Stream> Stream for Throttle<S> {
     type Item = S::Item;

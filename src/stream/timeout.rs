@@ -8,7 +8,7 @@ use futures_core::Stream;
 use pin_project::pin_project;
 use tokio::task::coop;
 
-use super::fuse::{Fuse, inner_stream};
+use super::fuse::Fuse;
 use crate::clock;
 use crate::future::{Interval, LazySleep, Sleep, has_spent_the_budget};
 use crate::timer::Timer;
@@ -72,8 +72,6 @@ impl<S> Timeout<S> {
         Timeout { limit: LazySleep::new(timer.unlimited("Timeout").limit(self.duration)), ..self }
     }
 }
-
-inner_stream!(Timeout<S>, stream.inner, "timeout(Duration::from_secs(1))", "No item is lost: this holds none.");
 
 impl<S: Stream> Stream for Timeout<S> {
     type Item = Result<S::Item, Elapsed>;
@@ -141,13 +139,6 @@ impl<S> TimeoutRepeating<S> {
         TimeoutRepeating { stream: Fuse::new(stream), interval: Some(interval) }
     }
 }
-
-inner_stream!(
-    TimeoutRepeating<S>,
-    stream.inner,
-    "timeout_repeating(interval(Duration::from_secs(1)))",
-    "No item is lost: this holds none."
-);
 
 impl<S: Stream> Stream for TimeoutRepeating<S> {
     type Item = Result<S::Item, Elapsed>;

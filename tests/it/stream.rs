@@ -1,9 +1,8 @@
 //! `StreamExt` and its streams.
 
 use std::pin::pin;
-use std::task::Poll;
 
-use crate::common::{HOUR, ms, panic_message, poll};
+use crate::common::{HOUR, ms, panic_message};
 use futures::{FutureExt as _, Stream, StreamExt as _, stream};
 use hairspring::stream::IntervalStream;
 use hairspring::{Duration, Instant, StreamExt, Timer, interval, interval_at, wall};
@@ -44,27 +43,6 @@ async fn limits_hold_while_items_are_always_ready() {
     }
     let mut together = pin!(stream::iter(0..1_000).chain(stream::pending()).chunks_timeout(2_000, HOUR));
     assert_eq!(together.next().await.map(|chunk| chunk.len()), Some(1_000), "all items that were ready in time");
-}
-
-#[test]
-fn the_inner_stream_is_within_reach_after_its_end() {
-    macro_rules! reaches {
-        ($method:ident($($argument:expr),+)) => {{
-            let mut ended = stream::empty::<u8>().$method($($argument),+);
-            assert_eq!(ended.next().now_or_never(), Some(None));
-            assert_eq!(ended.get_ref().size_hint(), (0, Some(0)));
-        }};
-    }
-    reaches!(timeout(HOUR));
-    reaches!(timeout_repeating(interval(HOUR)));
-    reaches!(throttle(HOUR));
-    reaches!(chunks_timeout(9, HOUR));
-    reaches!(debounce(HOUR));
-    reaches!(throttle_latest(HOUR));
-
-    let mut held = stream::iter([1, 2]).chain(stream::pending()).debounce(HOUR);
-    assert!(poll(&mut held.next()).is_pending());
-    assert_eq!(poll(&mut held.into_inner().next()), Poll::Pending, "the item that was held back is lost");
 }
 
 #[tokio::test(start_paused = true)]
