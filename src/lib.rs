@@ -57,7 +57,7 @@
 //! - `test-util`: control over time in tests, for `[dev-dependencies]`. It adds `pause`, `resume`, `advance`, the
 //!   module `test_util` and `timer::Builder::clock`. Arming a timer takes a few per cent longer.
 //! - `hyper`: `hyper::HyperTimer`, a timer for hyper 1.
-//! - `tower`: `tower::TimeoutLayer` and `tower::Timeout`, which limit how long a request takes.
+//! - `tower`: `tower::TimeoutLayer`, which limits how long a request takes.
 //! - `tokio-util`: `with_cancellation_token` and `with_cancellation_token_owned` of [`FutureExt`].
 //! - `metrics`: counts and lateness for the crate `metrics`. It adds `timer::Reporter`, and the method `reporter` of
 //!   [`Timer`], [`DeadlineMap`] and [`DelayQueue`].

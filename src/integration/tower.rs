@@ -1,5 +1,4 @@
-//! [`Timeout`] and [`TimeoutLayer`], which limit how long a request to a tower service may take. Need the feature
-//! `tower`.
+//! [`TimeoutLayer`], which limits how long a request to a tower service may take. Needs the feature `tower`.
 //!
 //! They replace `tower::timeout`. A request that takes too long fails with a boxed [`Elapsed`], like tower's. With
 //! [`TimeoutLayer::respond_with`], the service answers with a response instead. With [`TimeoutLayer::per_request`],
@@ -249,7 +248,7 @@ mod limit {
     }
 }
 
-/// A service that limits the time of each request, like tower's `Timeout`.
+/// The service that a [`TimeoutLayer`] makes. It limits the time of each request, like tower's `Timeout`.
 ///
 /// The time counts from `call`; waiting in `poll_ready` is not limited. A request that takes too long is dropped.
 ///
@@ -267,104 +266,20 @@ mod limit {
 /// # Examples
 ///
 /// ```
-/// use hairspring::{Duration, tower::Timeout};
-/// use tower::{ServiceExt, service_fn};
+/// use hairspring::{Duration, tower::{Timeout, TimeoutLayer}};
+/// use tower::{Layer, ServiceExt, service_fn};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
 /// let double = service_fn(|request: u8| async move { Ok::<_, std::io::Error>(request * 2) });
-/// assert_eq!(Timeout::new(double, Duration::from_secs(1)).oneshot(4).await.unwrap(), 8);
+/// let limited: Timeout<_> = TimeoutLayer::new(Duration::from_secs(1)).layer(double);
+/// assert_eq!(limited.oneshot(4).await.unwrap(), 8);
 /// # }
 /// ```
 #[derive(Clone)]
 pub struct Timeout<S, L = Duration, A = ()> {
     inner: S,
     layer: TimeoutLayer<L, A>,
-}
-
-impl<S> Timeout<S> {
-    /// Limits each request of `inner` to `duration`, on the timer of the runtime that polls the response.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use hairspring::{Duration, tower::Timeout};
-    /// use tower::{ServiceExt, service_fn};
-    ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// let stuck = service_fn(|_request: u8| std::future::pending::<Result<u8, std::io::Error>>());
-    /// assert!(Timeout::new(stuck, Duration::from_millis(1)).oneshot(7).await.is_err());
-    /// # }
-    /// ```
-    #[must_use]
-    #[track_caller]
-    pub const fn new(inner: S, duration: Duration) -> Timeout<S> {
-        Timeout { inner, layer: TimeoutLayer::new(duration) }
-    }
-}
-
-impl<S, L, A> Timeout<S, L, A> {
-    /// Waits on `timer`, as [`TimeoutLayer::with_timer`] does. A request that is already under way keeps its timer.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() {
-    /// use hairspring::{Duration, Timer, tower::Timeout};
-    /// use tower::{ServiceExt, service_fn};
-    ///
-    /// let timer = Timer::builder().build().unwrap();
-    /// let stuck = service_fn(|_request: u8| std::future::pending::<Result<u8, std::io::Error>>());
-    /// assert!(Timeout::new(stuck, Duration::from_secs(1)).with_timer(&timer).oneshot(7).await.is_err());
-    /// assert_eq!(timer.metrics().fired(), 1);
-    /// # }
-    /// ```
-    #[must_use]
-    pub fn with_timer(self, timer: &Timer) -> Self {
-        Timeout { layer: self.layer.with_timer(timer), ..self }
-    }
-
-    /// Returns a reference to the inner service.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use hairspring::{Duration, tower::Timeout};
-    /// assert_eq!(*Timeout::new(7, Duration::ZERO).get_ref(), 7);
-    /// ```
-    #[must_use]
-    pub fn get_ref(&self) -> &S {
-        &self.inner
-    }
-
-    /// Returns a mutable reference to the inner service.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use hairspring::{Duration, tower::Timeout};
-    /// let mut service = Timeout::new(7, Duration::ZERO);
-    /// *service.get_mut() += 1;
-    /// assert_eq!(service.into_inner(), 8);
-    /// ```
-    #[must_use]
-    pub fn get_mut(&mut self) -> &mut S {
-        &mut self.inner
-    }
-
-    /// Returns the inner service, without the limit.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use hairspring::{Duration, tower::Timeout};
-    /// assert_eq!(Timeout::new(7, Duration::ZERO).into_inner(), 7);
-    /// ```
-    pub fn into_inner(self) -> S {
-        self.inner
-    }
 }
 
 impl<S, L, Request> Service<Request> for Timeout<S, L>
@@ -460,9 +375,10 @@ impl<F: Future> Future for Begun<F> {
 /// # Examples
 ///
 /// ```
-/// # use hairspring::{Duration, tower::{ResponseFuture, Timeout}};
-/// # use tower::{Service, service_fn};
-/// let mut service = Timeout::new(service_fn(|()| async { Ok::<_, std::io::Error>(1) }), Duration::from_secs(1));
+/// # use hairspring::{Duration, tower::{ResponseFuture, TimeoutLayer}};
+/// # use tower::{Layer, Service, service_fn};
+/// let one = service_fn(|()| async { Ok::<_, std::io::Error>(1) });
+/// let mut service = TimeoutLayer::new(Duration::from_secs(1)).layer(one);
 /// let _response: ResponseFuture<_> = service.call(());
 /// ```
 #[must_use = "futures do nothing unless you `.await` or poll them"]
