@@ -124,7 +124,7 @@ impl<K, V, S> Builder<K, V, S> {
     /// Use this to end a session after 30 idle minutes, and no later than 8 hours after it began. A lifetime begins
     /// with the [`insert`](DeadlineMap::insert) of a key, and restarts with each insert that replaces the value. A
     /// [`touch`](DeadlineMap::touch) beyond the end of the lifetime succeeds, and sets the deadline to that end.
-    /// [`remaining`](DeadlineMap::remaining) and [`deadline`](DeadlineMap::deadline) take the limit into account.
+    /// [`remaining`](DeadlineMap::remaining) takes the limit into account.
     ///
     /// The limit is not rounded, and one of more than 500 years is none. It takes no extra memory.
     ///
@@ -263,9 +263,8 @@ impl<K, V, S: Clone> Clone for Builder<K, V, S> {
     }
 }
 
-/// The error of [`DeadlineMap::try_insert`] and the other fallible inserts if the map is at its
-/// [`max_entries`](Builder::max_entries). It contains the key, and the value or, from
-/// [`try_get_or_insert_with`](DeadlineMap::try_get_or_insert_with), the function that makes it.
+/// The error of [`DeadlineMap::try_insert`] and [`DeadlineMap::try_insert_if_absent`] if the map is at its
+/// [`max_entries`](Builder::max_entries). It contains the key and the value.
 ///
 /// # Examples
 ///
@@ -287,7 +286,7 @@ pub struct TryInsertError<K, V> {
 }
 
 impl<K, V> TryInsertError<K, V> {
-    /// Returns the key and the value, or the function, that were refused.
+    /// Returns the key and the value that were refused.
     ///
     /// # Examples
     ///

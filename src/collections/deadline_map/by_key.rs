@@ -58,7 +58,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
     /// ```
     #[track_caller]
     pub fn insert_at(&self, key: K, value: V, deadline: Instant) -> Option<V> {
-        expect_room(self.try_insert_at(key, value, deadline))
+        expect_room(self.shared.insert(self.new_entry(key, value, |_now| clock::tick_of(deadline))))
     }
 
     /// Inserts an entry as [`insert`](DeadlineMap::insert) does, but returns an error if the map is at capacity.
@@ -87,31 +87,6 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
     #[inline]
     pub fn try_insert(&self, key: K, value: V, duration: Duration) -> Result<Option<V>, TryInsertError<K, V>> {
         self.shared.insert(self.new_entry(key, value, |now| clock::later(now, duration)))
-    }
-
-    /// Inserts an entry as [`insert_at`](DeadlineMap::insert_at) does, but returns an error if the map is at capacity.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error as [`try_insert`](DeadlineMap::try_insert) does.
-    ///
-    /// # Panics
-    ///
-    /// Panics if a shard would hold more than 2^32 - 128 entries.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use hairspring::{DeadlineMap, Duration, Instant};
-    ///
-    /// let (map, _expirations) = DeadlineMap::builder().max_entries(1).build().unwrap();
-    /// let deadline = Instant::now() + Duration::from_secs(30);
-    /// assert_eq!(map.try_insert_at("ann", 1, deadline), Ok(None));
-    /// assert_eq!(map.try_insert_at("bob", 2, deadline).unwrap_err().into_inner(), ("bob", 2));
-    /// ```
-    #[inline]
-    pub fn try_insert_at(&self, key: K, value: V, deadline: Instant) -> Result<Option<V>, TryInsertError<K, V>> {
-        self.shared.insert(self.new_entry(key, value, |_now| clock::tick_of(deadline)))
     }
 
     /// Inserts an entry that expires after `duration`, unless the key has a
@@ -183,8 +158,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
     ///
     /// # Panics
     ///
-    /// - Panics as [`insert`](DeadlineMap::insert) does.
-    ///   [`try_get_or_insert_with`](DeadlineMap::try_get_or_insert_with) returns an error if the map is at capacity.
+    /// - Panics as [`insert`](DeadlineMap::insert) does. To get an error if the map is at capacity, call
+    ///   [`get`](DeadlineMap::get) and [`try_insert_if_absent`](DeadlineMap::try_insert_if_absent).
     /// - Panics if `make` panics or [uses this map](DeadlineMap#locks-and-your-code). The map is unchanged.
     /// - Panics if `clone` does. A value that `make` has returned stays in the map.
     ///
@@ -210,45 +185,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
     where
         V: Clone,
     {
-        expect_room(self.try_get_or_insert_with(key, duration, make))
-    }
-
-    /// Returns or inserts a value as [`get_or_insert_with`](DeadlineMap::get_or_insert_with) does, but returns an error
-    /// if the map is at capacity.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error as [`try_insert`](DeadlineMap::try_insert) does. The error returns the key and `make`, which
-    /// was not called. Its type names the closure, so convert the error at once, for example with `to_string`.
-    ///
-    /// # Panics
-    ///
-    /// - Panics if a shard would hold more than 2^32 - 128 entries.
-    /// - Panics if `make` panics or [uses this map](DeadlineMap#locks-and-your-code). The map is unchanged.
-    /// - Panics if `clone` does. A value that `make` has returned stays in the map.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use hairspring::{DeadlineMap, Duration};
-    ///
-    /// let (map, _expirations) = DeadlineMap::builder().max_entries(1).build().unwrap();
-    /// let duration = Duration::from_secs(30);
-    /// assert_eq!(map.try_get_or_insert_with("ann", duration, || 1).ok(), Some(1));
-    /// assert_eq!(map.try_get_or_insert_with("ann", duration, || 2).ok(), Some(1));
-    /// let (key, make) = map.try_get_or_insert_with("bob", duration, || 3).unwrap_err().into_inner();
-    /// assert_eq!((key, make()), ("bob", 3));
-    /// ```
-    pub fn try_get_or_insert_with<F: FnOnce() -> V>(
-        &self,
-        key: K,
-        duration: Duration,
-        make: F,
-    ) -> Result<V, TryInsertError<K, F>>
-    where
-        V: Clone,
-    {
-        self.shared.get_or_insert_with(self.new_entry(key, make, |now| clock::later(now, duration)))
+        expect_room(self.shared.get_or_insert_with(self.new_entry(key, make, |now| clock::later(now, duration))))
     }
 
     /// Sets the deadline of a live entry to `duration` from now, whether that is later or earlier than before. Returns
@@ -273,7 +210,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        self.touch_with(key, duration, |_| ()).is_some()
+        let lookup = self.look_up(key);
+        let deadline = clock::later(lookup.now, duration);
+        self.shared.visit(lookup, |_| Some(deadline), |_| ()).is_some()
     }
 
     /// Gives a live entry the time to live again with which it was inserted, whatever [`touch`](DeadlineMap::touch) has set
@@ -374,7 +313,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
     /// Calls `read` with the value of a live entry and returns its result. Returns `None` if the key has no
     /// [live](DeadlineMap#live-and-expired-entries) entry.
     ///
-    /// The deadline stays; [`touch_with`](DeadlineMap::touch_with) postpones it.
+    /// The deadline stays; [`renew_with`](DeadlineMap::renew_with) postpones it.
     ///
     /// # Panics
     ///
@@ -472,35 +411,6 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
         self.shared.visit(self.look_up(key), |_| None, |entry| change(&mut entry.value))
     }
 
-    /// Combines [`update`](DeadlineMap::update) and [`touch`](DeadlineMap::touch) in one lookup: calls `change`, then
-    /// sets the deadline to `duration` from now, whatever `change` returns. To check the value first, for example a
-    /// session's token, read it with [`get_with`](DeadlineMap::get_with).
-    ///
-    /// # Panics
-    ///
-    /// Panics as [`update`](DeadlineMap::update) does. The deadline is then unchanged.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use hairspring::{DeadlineMap, Duration};
-    ///
-    /// let (cache, _expirations) = DeadlineMap::new();
-    /// cache.insert("key", "value", Duration::from_secs(30));
-    /// let idle = Duration::from_secs(60);
-    /// assert_eq!(cache.touch_with("key", idle, |value| *value), Some("value"));
-    /// assert!(cache.remaining("key") > Some(Duration::from_secs(30)));
-    /// ```
-    pub fn touch_with<Q, R>(&self, key: &Q, duration: Duration, change: impl FnOnce(&mut V) -> R) -> Option<R>
-    where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
-    {
-        let lookup = self.look_up(key);
-        let deadline = clock::later(lookup.now, duration);
-        self.shared.visit(lookup, |_| Some(deadline), |entry| change(&mut entry.value))
-    }
-
     /// Sets the deadline of a live entry to an instant, whether that is later or earlier than before. If the instant
     /// has passed, the entry expires immediately. Returns `false` if the key has no
     /// [live](DeadlineMap#live-and-expired-entries) entry.
@@ -546,30 +456,6 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
         let lookup = self.look_up(key);
         let now = lookup.now;
         self.shared.visit(lookup, |_| None, |entry| entry.remaining(now))
-    }
-
-    /// Returns the instant at which a live entry expires: its deadline, or the end of its
-    /// [lifetime](super::Builder::max_lifetime) if that is earlier. Returns `None` if the key has no
-    /// [live](DeadlineMap#live-and-expired-entries) entry.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use hairspring::{DeadlineMap, Duration, Instant};
-    ///
-    /// let (map, _expirations) = DeadlineMap::new();
-    /// let deadline = Instant::now() + Duration::from_secs(30);
-    /// map.insert_at("key", (), deadline);
-    /// assert_eq!(map.deadline("key"), Some(deadline));
-    /// assert_eq!(map.deadline("no such key"), None);
-    /// ```
-    #[must_use]
-    pub fn deadline<Q>(&self, key: &Q) -> Option<Instant>
-    where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
-    {
-        self.shared.visit(self.look_up(key), |_| None, |entry| entry.deadline).map(clock::instant_of)
     }
 
     /// An entry to insert, with the deadline that `deadline` returns for the current time.

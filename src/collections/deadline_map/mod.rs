@@ -31,7 +31,7 @@
 //! assert!(sessions.try_insert(17, Session { user: "ann", requests: 0 }, IDLE).is_ok());
 //!
 //! // A request counts, and keeps the session alive.
-//! let user = sessions.touch_with(&17, IDLE, |session| {
+//! let user = sessions.renew_with(&17, |session| {
 //!     session.requests += 1;
 //!     session.user
 //! });

@@ -14,7 +14,7 @@ use hairspring::{DeadlineMap, Duration, Expirations, Instant};
 
 use super::clock::{Far, in_time};
 use super::run::{Round, Target};
-use crate::common::{Random, Wakes};
+use crate::common::{Random, Wakes, panicked_with};
 
 /// The most expired entries that an insert drops if there is no consumer.
 const DROPPED: usize = 2;
@@ -27,7 +27,7 @@ pub(crate) enum Op {
     GetOrInsert(usize, Duration),
     Touch(usize, Duration),
     TouchAt(usize, Duration),
-    TouchWith(usize, Duration),
+    Renew(usize),
     Remove(usize),
     /// Removes an entry if its value is even.
     RemoveIf(usize),
@@ -46,10 +46,17 @@ pub(crate) enum Op {
     AdvanceToNext,
 }
 
+/// What an insert that panics on a full map returns otherwise.
+fn unless_full<R>(insert: impl FnOnce() -> R) -> Option<R> {
+    panicked_with(insert).inspect_err(|message| assert!(message.contains("at capacity"), "{message}")).ok()
+}
+
 #[derive(Debug, Clone, Copy)]
 struct Life {
     value: u64,
     deadline: Instant,
+    /// How long it lives after it is renewed.
+    own: Duration,
     /// The latest deadline that a touch can set.
     end: Option<Instant>,
 }
@@ -134,7 +141,7 @@ impl Target for Pair {
             10..=13 => Op::InsertAt(key, self.duration(random)),
             14..=21 => Op::Touch(key, self.duration(random)),
             22..=25 => Op::TouchAt(key, self.duration(random)),
-            26..=29 => Op::TouchWith(key, self.duration(random)),
+            26..=29 => Op::Renew(key),
             30..=33 => Op::Remove(key),
             34 | 35 => Op::RemoveIf(key),
             36..=38 => Op::Read(key),
@@ -161,7 +168,7 @@ impl Target for Pair {
                 self.insert(key, after, true, |map, value| map.try_insert(key, value, after).ok());
             }
             Op::InsertAt(key, after) => {
-                self.insert(key, after, true, |map, value| map.try_insert_at(key, value, now + after).ok());
+                self.insert(key, after, true, |map, value| unless_full(|| map.insert_at(key, value, now + after)));
             }
             Op::InsertIfAbsent(key, after) => {
                 self.insert(key, after, false, |map, value| map.try_insert_if_absent(key, value, after).ok());
@@ -169,15 +176,16 @@ impl Target for Pair {
             Op::GetOrInsert(key, after) => {
                 let alive = self.alive(key).map(|life| life.value);
                 self.insert(key, after, false, |map, value| {
-                    let seen = map.try_get_or_insert_with(key, after, || value).ok()?;
+                    let seen = unless_full(|| map.get_or_insert_with(key, after, || value))?;
                     assert_eq!(seen, alive.unwrap_or(value), "the value that is returned");
                     Some((seen != value).then_some(value))
                 });
             }
             Op::Touch(key, after) => self.touch(key, after, |map| map.touch(&key, after)),
             Op::TouchAt(key, after) => self.touch(key, after, |map| map.touch_at(&key, now + after)),
-            Op::TouchWith(key, after) => {
-                self.touch(key, after, |map| map.touch_with(&key, after, |value| *value).is_some());
+            Op::Renew(key) => {
+                let own = self.model.get(&key).map_or(Duration::ZERO, |life| life.own);
+                self.touch(key, own, |map| map.renew_with(&key, |value| *value).is_some());
             }
             Op::Remove(key) => self.remove(key, |_| true, |map| map.remove(&key)),
             Op::RemoveIf(key) => {
@@ -248,7 +256,7 @@ impl Pair {
         }
         let end = self.max_lifetime.map(|lifetime| now + lifetime);
         let deadline = (now + after).min(end.unwrap_or(now + after));
-        let new = Life { value: self.values, deadline, end };
+        let new = Life { value: self.values, deadline, own: after, end };
         let before = self.model.insert(key, alive.filter(|_| !replaces).unwrap_or(new));
         if alive.is_none() {
             self.counts[0] += 1;
@@ -292,9 +300,9 @@ impl Pair {
     fn read(&self, key: usize) {
         let Some(map) = self.handles.first() else { return };
         let alive = self.alive(key);
-        let (value, deadline) = (alive.map(|life| life.value), alive.map(|life| life.deadline));
-        let remaining = deadline.map(|deadline| deadline - self.clock.now());
-        assert_eq!((map.deadline(&key), map.remaining(&key)), (deadline, remaining), "the time that remains");
+        let value = alive.map(|life| life.value);
+        let remaining = alive.map(|life| life.deadline - self.clock.now());
+        assert_eq!(map.remaining(&key), remaining, "the time that remains");
         let values = [map.get(&key), map.get_with(&key, |value| *value), map.update(&key, |value| *value)];
         assert_eq!((values, map.contains_key(&key)), ([value; 3], value.is_some()), "the value");
     }
