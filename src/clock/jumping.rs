@@ -202,65 +202,6 @@ impl Instant {
         self.0.since(earlier.0)
     }
 
-    /// Returns the time from `earlier` to this instant, or zero if `earlier` is later, like
-    /// [`duration_since`](Self::duration_since).
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use hairspring::{Duration, boot};
-    /// let now = boot::Instant::now();
-    /// assert_eq!(now.saturating_duration_since(now + Duration::from_secs(1)), Duration::ZERO);
-    /// ```
-    #[must_use]
-    pub fn saturating_duration_since(&self, earlier: Instant) -> Duration {
-        self.duration_since(earlier)
-    }
-
-    /// Returns the time from `earlier` to this instant, or `None` if `earlier` is later.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use hairspring::{Duration, boot};
-    /// let now = boot::Instant::now();
-    /// assert_eq!(now.checked_duration_since(now + Duration::from_nanos(1)), None);
-    /// ```
-    #[must_use]
-    pub fn checked_duration_since(&self, earlier: Instant) -> Option<Duration> {
-        (*self >= earlier).then(|| self.duration_since(earlier))
-    }
-
-    /// Returns this instant plus `duration`, or `None` if the type cannot represent the result.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use hairspring::{Duration, boot};
-    /// let now = boot::Instant::now();
-    /// assert_eq!(now.checked_add(Duration::from_secs(1)), Some(now + Duration::from_secs(1)));
-    /// assert!(now.checked_add(Duration::MAX).is_some());
-    /// ```
-    #[must_use]
-    pub fn checked_add(&self, duration: Duration) -> Option<Instant> {
-        self.0.0.checked_add(nanos_in(duration)).map(|nanos| Instant(Reading(nanos)))
-    }
-
-    /// Returns this instant minus `duration`, or `None` if the type cannot represent the result. It can represent times
-    /// before the machine's start.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use hairspring::{Duration, boot};
-    /// let now = boot::Instant::now();
-    /// assert_eq!((now + Duration::from_secs(1)).checked_sub(Duration::from_secs(1)), Some(now));
-    /// ```
-    #[must_use]
-    pub fn checked_sub(&self, duration: Duration) -> Option<Instant> {
-        self.0.0.checked_sub(nanos_in(duration)).map(|nanos| Instant(Reading(nanos)))
-    }
-
     /// Returns the time since this instant, including machine sleep, or zero if it is in the future.
     ///
     /// # Examples
@@ -447,16 +388,6 @@ mod tests {
         assert!(first < UNIX_EPOCH && UNIX_EPOCH < last);
         let second = Duration::from_secs(1);
         assert_eq!((first.checked_sub(second), last.checked_add(second)), (None, None));
-    }
-
-    #[test]
-    fn instants_beyond_what_the_type_holds_are_none() {
-        let nano = Duration::from_nanos(1);
-        let [first, last] = [i128::MIN, i128::MAX].map(|nanos| Instant(Reading(nanos)));
-        assert_eq!((last.checked_add(nano), first.checked_sub(nano)), (None, None));
-        assert_eq!((last.checked_add(Duration::MAX), first.checked_sub(Duration::MAX)), (None, None));
-        assert_eq!((last.checked_add(Duration::ZERO), first.checked_sub(Duration::ZERO)), (Some(last), Some(first)));
-        assert_eq!(last.checked_sub(nano).and_then(|before| before.checked_add(nano)), Some(last));
     }
 
     #[test]

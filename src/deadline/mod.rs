@@ -151,21 +151,6 @@ impl Deadline {
         self.name
     }
 
-    /// Returns the line that called [`after`](Deadline::after), [`at`](Deadline::at), `from` or
-    /// [`from_grpc_timeout`](Deadline::from_grpc_timeout). For [`NEVER`](Deadline::NEVER) it is a line of this crate,
-    /// and after `into` one of the standard library.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use hairspring::{Deadline, Duration};
-    /// assert_eq!(Deadline::after(Duration::ZERO).location().file(), file!());
-    /// ```
-    #[must_use]
-    pub const fn location(self) -> &'static Location<'static> {
-        self.made_at
-    }
-
     /// Returns the earlier deadline, with its name and line, or this one if they are equal.
     ///
     /// # Examples
@@ -383,19 +368,19 @@ impl<F: Future> Future for Timeout<F, Deadline, DeadlineExceeded> {
 /// the inner error. `Display` names the deadline and is safe to send to a client; only `Debug` shows the line that set
 /// it.
 ///
-/// To recognise your own deadline, compare it with [`deadline`](DeadlineExceeded::deadline). To tell deadlines at the
+/// To recognise your own deadline, compare the error with [`new`](DeadlineExceeded::new) of it. To tell deadlines at the
 /// same instant apart, compare their [names](DeadlineExceeded::name).
 ///
 /// # Examples
 ///
 /// ```
-/// use hairspring::{Deadline, Duration};
+/// use hairspring::{Deadline, DeadlineExceeded, Duration};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
 /// let request = Deadline::after(Duration::from_millis(5)).named("request");
 /// let error = request.limit(std::future::pending::<()>()).await.unwrap_err();
-/// assert_eq!(error.deadline(), request);
+/// assert_eq!(error, DeadlineExceeded::new(request));
 /// assert_eq!(error.to_string(), "the deadline `request` has passed");
 /// assert_eq!(std::io::Error::from(error).kind(), std::io::ErrorKind::TimedOut);
 /// # }
@@ -422,22 +407,6 @@ impl DeadlineExceeded {
     #[must_use]
     pub fn new(deadline: Deadline) -> DeadlineExceeded {
         DeadlineExceeded { deadline }
-    }
-
-    /// Returns the deadline that has passed.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use hairspring::{Deadline, DeadlineExceeded, Duration};
-    /// let request = Deadline::after(Duration::ZERO).named("request");
-    /// let error = DeadlineExceeded::new(request);
-    /// assert_eq!(error.deadline(), request);
-    /// assert_eq!(error.deadline().location().file(), file!());
-    /// ```
-    #[must_use]
-    pub fn deadline(&self) -> Deadline {
-        self.deadline
     }
 
     /// Returns the name of the deadline, if it has one.

@@ -153,8 +153,8 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
     Timeout::new(future.into_future(), sleep_until(deadline))
 }
 
-/// Creates an interval that ticks immediately and then every `period`, including suspensions. Equivalent to
-/// [`interval_at`]`(boot::Instant::now(), period)`.
+/// Creates an interval that ticks immediately and then every `period`, including suspensions. To begin later, call
+/// [`reset_at`](Interval::reset_at).
 ///
 /// After a suspension, the first tick that fell due is returned immediately, and [`missed`](Interval::missed) counts
 /// the others. With `Skip` or `Delay` as its [`MissedTickBehavior`](crate::MissedTickBehavior), a program does not do a
@@ -180,27 +180,7 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
 #[track_caller]
 #[must_use]
 pub fn interval(period: Duration) -> Interval<Instant> {
-    interval_at(Instant::now(), period)
-}
-
-/// Creates an interval that ticks at `start` and then every `period`. See [`interval`].
-///
-/// # Examples
-///
-/// ```
-/// use hairspring::{Duration, boot};
-///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() {
-/// let start = boot::Instant::now() + Duration::from_millis(2);
-/// let mut interval = boot::interval_at(start, Duration::from_millis(1));
-/// assert_eq!(interval.tick().await, start);
-/// # }
-/// ```
-#[track_caller]
-#[must_use]
-pub fn interval_at(start: Instant, period: Duration) -> Interval<Instant> {
-    Interval::new(sleep_until(start), period, None)
+    Interval::new(sleep_until(Instant::now()), period, None)
 }
 
 /// The future that [`sleep`] and [`sleep_until`] return.

@@ -340,23 +340,7 @@ impl AlignedInterval {
         poll_fn(|cx| self.poll_tick(cx)).await
     }
 
-    /// Polls for the next tick. Only the task of the last poll is woken.
-    ///
-    /// # Panics
-    ///
-    /// Panics as [`sleep`](crate::sleep()) does.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// # use hairspring::{Duration, wall};
-    /// let mut ticks = wall::interval_aligned(Duration::from_millis(5));
-    /// std::future::poll_fn(|cx| ticks.poll_tick(cx)).await;
-    /// # }
-    /// ```
-    pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<SystemTime> {
+    fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<SystemTime> {
         let next = SystemTime::of(self.alignment.next(self.delay.reading()));
         if next < self.delay.deadline() {
             // The clock was set back.
@@ -393,19 +377,6 @@ impl AlignedInterval {
     #[must_use]
     pub fn missed(&self) -> u64 {
         self.missed
-    }
-
-    /// Returns the time between two ticks.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use hairspring::{Duration, wall};
-    /// assert_eq!(wall::interval_aligned(Duration::from_secs(60)).period(), Duration::from_secs(60));
-    /// ```
-    #[must_use]
-    pub fn period(&self) -> Duration {
-        self.alignment.period
     }
 }
 

@@ -373,21 +373,6 @@ impl<S> TimeoutStream<S> {
         &mut self.stream
     }
 
-    /// Returns a pinned mutable reference to the inner stream. See [`get_mut`](Self::get_mut).
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use hairspring::io::TimeoutStream;
-    /// let mut stream = std::pin::pin!(TimeoutStream::new(7));
-    /// *stream.as_mut().get_pin_mut() += 1;
-    /// assert_eq!(*stream.get_ref(), 8);
-    /// ```
-    #[must_use]
-    pub fn get_pin_mut(self: Pin<&mut Self>) -> Pin<&mut S> {
-        self.project().stream
-    }
-
     /// Returns the inner stream, without the limits.
     ///
     /// # Examples

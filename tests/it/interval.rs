@@ -5,7 +5,7 @@ use std::task::Context;
 use crate::common::{HOUR, Wakes, YEAR, ms, pass, polled, settle};
 use futures::FutureExt;
 use hairspring::MissedTickBehavior::{Delay, Skip};
-use hairspring::{Duration, Instant, Timer, boot, interval, interval_at, timeout};
+use hairspring::{Duration, Instant, Timer, boot, interval, timeout};
 
 /// A bug that this crate had: the rounding of the timer counted as lateness, so 100 periods with `Delay` took 128.
 #[tokio::test(start_paused = true)]
@@ -16,10 +16,11 @@ async fn a_tick_is_late_after_5_ms_and_all_that_its_timer_may_delay_it() {
         Timer::builder().resolution(resolution).coalesce(coalesce).install().unwrap();
         let (most, period) = ((resolution + coalesce).max(ms(5)), ms(100_000));
         macro_rules! is_late_after_most {
-            ($now:expr, $interval_at:expr) => {
+            ($now:expr, $interval:expr) => {
                 for late in [most, most + Duration::from_nanos(1)] {
                     let start = $now;
-                    let mut ticks = $interval_at(start + period, period);
+                    let mut ticks = $interval(period);
+                    ticks.reset_at(start + period);
                     ticks.set_missed_tick_behavior(Delay);
                     assert!(ticks.tick().now_or_never().is_none());
                     tokio::time::advance(period + late).await;
@@ -29,8 +30,8 @@ async fn a_tick_is_late_after_5_ms_and_all_that_its_timer_may_delay_it() {
                 }
             };
         }
-        is_late_after_most!(Instant::now(), interval_at);
-        is_late_after_most!(boot::Instant::now(), boot::interval_at);
+        is_late_after_most!(Instant::now(), interval);
+        is_late_after_most!(boot::Instant::now(), boot::interval);
     }
 }
 
@@ -39,7 +40,8 @@ async fn a_tick_is_late_after_5_ms_and_all_that_its_timer_may_delay_it() {
 async fn a_tick_that_is_centuries_late_is_followed_by_none_at_once() {
     for behavior in [Delay, Skip] {
         let start = boot::Instant::now() - 1_200 * YEAR;
-        let mut ticks = boot::interval_at(start, HOUR);
+        let mut ticks = boot::interval(HOUR);
+        ticks.reset_at(start);
         ticks.set_missed_tick_behavior(behavior);
         assert_eq!(ticks.tick().await, start);
         assert!(ticks.tick().now_or_never().is_none(), "{behavior:?}");
