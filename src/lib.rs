@@ -80,7 +80,7 @@ mod clock;
 mod collections;
 mod core;
 mod deadline;
-/// The errors of this crate. [`Elapsed`] and [`DeadlineExceeded`] are at the root, too.
+/// The errors of this crate, but for [`DeadlineExceeded`], which is at the root. [`Elapsed`] is there, too.
 ///
 /// All are `Clone`, `PartialEq`, `Eq`, `Send` and `Sync`. All but [`TryInsertError`] and [`GrpcTimeoutError`] convert
 /// to an [`io::Error`](std::io::Error).
@@ -106,7 +106,7 @@ pub mod error {
     #[doc(inline)]
     pub use crate::collections::deadline_map::builder::TryInsertError;
     #[doc(inline)]
-    pub use crate::deadline::{DeadlineExceeded, GrpcTimeoutError};
+    pub use crate::deadline::GrpcTimeoutError;
     #[doc(inline)]
     pub use crate::io::limits::LimitExceeded;
     pub use crate::util::error::{BuildError, Elapsed, Error};

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use crate::wheel::{Tick, Ticks};
+use crate::wheel::Ticks;
 
 /// Each power of two is divided into 2^`FINE` buckets.
 const FINE: u32 = 4;
@@ -180,7 +180,6 @@ pub(crate) struct Snapshot {
     pub(crate) turns: u64,
     pub(crate) cascaded: u64,
     pub(crate) lateness: Lateness,
-    pub(crate) next_deadline: Option<Tick>,
 }
 
 #[cfg(test)]

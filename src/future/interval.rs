@@ -219,7 +219,7 @@ impl<T: Time> Interval<T> {
     pub(crate) fn new(delay: T::Sleep, period: Duration, timer: Option<&Timer>) -> Self {
         assert!(!period.is_zero(), "`period` must be non-zero.");
         let missed_tick_behavior = MissedTickBehavior::default();
-        let spans = Spans::new("Interval", Location::caller(), || timer.and_then(Timer::name));
+        let spans = Spans::new("Interval", Location::caller(), || timer.and_then(|timer| timer.lease.name()));
         let delay = delay.of(TimerKind::Interval);
         Interval { delay, period, missed: 0, missed_tick_behavior, spans }
     }

@@ -24,7 +24,6 @@ const REFUSED: &str = "hairspring_timers_refused_total";
 const PENDING: &str = "hairspring_timers_pending";
 const MAX_PENDING: &str = "hairspring_timers_max_pending";
 const TURNS: &str = "hairspring_turns_total";
-const CASCADES: &str = "hairspring_cascades_total";
 
 const INSERTED: &str = "hairspring_entries_inserted_total";
 const EXPIRED: &str = "hairspring_entries_expired_total";
@@ -50,7 +49,6 @@ const ENTRIES_MAX: &str = "hairspring_entries_max";
 /// | `hairspring_timers_max_pending` | gauge | timers | how many may wait at a time; absent if there is no limit |
 /// | `hairspring_lateness_seconds` | histogram | seconds | how late each timer fired |
 /// | `hairspring_turns_total` | counter | turns | checks for due timers, whether there were any or not |
-/// | `hairspring_cascades_total` | counter | moves | moves of waiting timers within the wheels |
 ///
 /// The reporter of a map or a queue reports these with the labels `name` and `kind`, which is `map` or `queue`.
 /// [`deadline_map::Metrics`](crate::deadline_map::Metrics) has the same values.
@@ -285,7 +283,6 @@ fn publish_timer(name: &str, now: &Metrics, before: &Lateness) {
     counter!(CANCELLED, "name" => name()).absolute(now.cancelled());
     counter!(REFUSED, "name" => name()).absolute(now.refused());
     counter!(TURNS, "name" => name()).absolute(now.turns());
-    counter!(CASCADES, "name" => name()).absolute(now.cascaded());
     gauge!(PENDING, "name" => name()).set(float(now.pending()));
     if let Some(most) = now.max_pending() {
         gauge!(MAX_PENDING, "name" => name()).set(float(most as u64));
@@ -326,7 +323,6 @@ fn describe_timer() {
     );
     describe_counter!(REFUSED, Unit::Count, "Registrations refused because the timer was at capacity.");
     describe_counter!(TURNS, Unit::Count, "Checks for due timers.");
-    describe_counter!(CASCADES, Unit::Count, "Moves of waiting timers within the wheels.");
     describe_gauge!(PENDING, Unit::Count, "Timers waiting now.");
     describe_gauge!(MAX_PENDING, Unit::Count, "How many timers may wait at a time.");
     // Without a unit: exporters that add it to the name would repeat it.

@@ -118,8 +118,8 @@ impl Builder {
         self
     }
 
-    /// Names the timer, as [`Timer::name`](super::Timer::name) returns it. Errors ("the timer `requests` is at
-    /// capacity"), spans and `Debug` show the name. It need not be unique.
+    /// Names the timer. Errors ("the timer `requests` is at capacity"), spans and `Debug` show the name. It need not be
+    /// unique.
     ///
     /// # Examples
     ///

@@ -104,19 +104,6 @@ impl Timer {
         registry::owner().map(Timer::of)
     }
 
-    /// Returns the timer's [name](Builder::name), if it has one.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// let (timer, _driver) = hairspring::Timer::builder().name("requests").build_with_driver().unwrap();
-    /// assert_eq!(timer.name(), Some("requests"));
-    /// ```
-    #[must_use]
-    pub fn name(&self) -> Option<&'static str> {
-        self.lease.name()
-    }
-
     /// Returns the time on this timer's clock, as read where this is called. After the timer has ended, this may be the
     /// current runtime's time.
     ///
@@ -228,7 +215,7 @@ impl Hash for Timer {
 impl fmt::Debug for Timer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("Timer");
-        if let Some(name) = self.name() {
+        if let Some(name) = self.lease.name() {
             shown.field("name", &name);
         }
         shown.field("shards", &self.lease.all().len()).field("is_shutdown", &self.is_shutdown()).finish_non_exhaustive()
@@ -244,7 +231,7 @@ impl fmt::Debug for Timer {
 /// never existed, such as more pending timers than the capacity.
 ///
 /// The metrics stay readable as long as you have a handle to the timer, also after it has ended. Two snapshots are
-/// equal if all of their counts, the lateness and the next deadline are.
+/// equal if all of their counts and the lateness are.
 ///
 /// # Examples
 ///
@@ -433,27 +420,6 @@ impl Metrics {
     pub fn lateness(&self) -> &Lateness {
         &self.0.lateness
     }
-
-    /// Returns the earliest deadline, rounded up to the timer's resolution, or `None` if no timer waits.
-    ///
-    /// This is never later than the true value. It may be earlier if many timers near the earliest deadline were not
-    /// registered in deadline order, or if the earliest timer was cancelled.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// use hairspring::{Duration, Timer, sleep};
-    /// let mut sleep = sleep(Duration::from_secs(60));
-    /// assert!(futures::poll!(&mut sleep).is_pending());
-    /// assert_eq!(Timer::current().metrics().next_deadline(), Some(sleep.deadline()));
-    /// # }
-    /// ```
-    #[must_use]
-    pub fn next_deadline(&self) -> Option<Instant> {
-        self.0.next_deadline.map(clock::instant_of)
-    }
 }
 
 impl fmt::Debug for Metrics {
@@ -468,7 +434,6 @@ impl fmt::Debug for Metrics {
             .field("turns", &self.turns())
             .field("cascaded", &self.cascaded())
             .field("lateness", self.lateness())
-            .field("next_deadline", &self.next_deadline())
             .finish_non_exhaustive()
     }
 }

@@ -4,8 +4,8 @@ use std::io;
 use std::task::Poll;
 
 use crate::common::{HOUR, poll};
-use hairspring::error::{DeadlineExceeded, Elapsed, Error};
-use hairspring::{Deadline, Timer};
+use hairspring::error::{Elapsed, Error};
+use hairspring::{Deadline, DeadlineExceeded, Timer};
 
 #[test]
 fn a_timers_error_converts_with_its_kind() {

@@ -68,21 +68,10 @@ async fn snapshots_are_equal_while_nothing_changes() {
     assert_ne!(later, timer.metrics());
 }
 
-#[test]
-fn the_next_deadline_is_the_earliest_pending() {
-    let (timer, _driver) = Timer::builder().shards(1).build_with_driver().unwrap();
-    let next = || timer.metrics().next_deadline();
-    assert_eq!(next(), None);
-    let [mut late, mut early] = [5, 3].map(|hours| timer.sleep(hours * HOUR));
-    for sleep in [&mut late, &mut early] {
-        assert!(poll(sleep).is_pending());
-        assert_eq!(next(), Some(sleep.deadline()));
-    }
-    drop(early);
-    let bound = late.deadline();
-    assert!(next().is_some_and(|next| next <= bound && next > Instant::now()), "later than the earliest");
-    drop(late);
-    assert_eq!(next(), None);
+/// The name that a handle shows.
+fn name_of(timer: &Timer) -> Option<String> {
+    let shown = format!("{timer:?}");
+    Some(shown.split_once("name: ")?.1.rsplit_once(", shards").expect("they follow").0.to_owned())
 }
 
 /// Timers reuse the memory of timers that have ended.
@@ -92,7 +81,7 @@ fn a_new_timer_inherits_no_name() {
         let (named, driver, mut late) = full(name);
         drop((named, driver));
         let (next, _driver) = Timer::builder().build_with_driver().unwrap();
-        assert_eq!(next.name(), None);
+        assert_eq!(name_of(&next), None);
         let message = error(&mut late).to_string();
         let [unnamed, named] = ["the timer has ended".to_owned(), format!("the timer `{name}` has ended")];
         assert!(message.starts_with(&unnamed) || message.starts_with(&named), "{message}");
@@ -102,19 +91,18 @@ fn a_new_timer_inherits_no_name() {
 #[test]
 fn a_timer_has_any_name_or_none() {
     let (unnamed, _driver) = Timer::builder().build_with_driver().unwrap();
-    assert_eq!(unnamed.name(), None);
     assert_eq!(format!("{unnamed:?}"), "Timer { shards: 1, is_shutdown: false, .. }");
     for name in ["requests", "", "`", "名前", "x".repeat(100_000).leak()] {
         let (timer, _driver) = Timer::builder().name(name).build_with_driver().unwrap();
         assert_eq!(format!("{timer:?}"), format!("Timer {{ name: {name:?}, shards: 1, is_shutdown: false, .. }}"));
         timer.shutdown();
-        assert_eq!(timer.name(), Some(name), "as long as there is a handle");
+        assert_eq!(name_of(&timer), Some(format!("{name:?}")), "as long as there is a handle");
     }
     on_both_flavours(|| async {
-        assert_eq!(Timer::current().name(), None);
+        assert_eq!(name_of(&Timer::current()), None);
         Timer::builder().name("default").install().unwrap();
         hairspring::sleep(ms(1)).await;
-        assert_eq!(Timer::current().name(), Some("default"));
+        assert_eq!(name_of(&Timer::current()).as_deref(), Some("\"default\""));
     });
 }
 

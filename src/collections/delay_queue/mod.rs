@@ -54,7 +54,7 @@ use std::fmt;
 use std::task::Waker;
 use std::time::Duration;
 
-pub use super::Metrics;
+use super::Metrics;
 #[cfg(feature = "metrics")]
 use super::published::{Published, Publisher};
 use crate::clock::source::wheels_begin;

@@ -210,9 +210,6 @@ impl TimerLease {
         (sum.refused, sum.capacity) = (self.engine.capacity.refused(), self.capacity());
         self.all().iter().for_each(|shard| shard.add_to(&mut sum));
         sum.turns = self.engine.turn_count.load(Acquire);
-        let next = if self.serves() { self.earliest() } else { Tick::MAX };
-        // A shard that is empty may still publish the deadline of its last entry.
-        sum.next_deadline = (next < Tick::MAX && sum.pending > 0).then_some(next);
         sum
     }
 
