@@ -37,26 +37,8 @@ pub(crate) trait DriverHooks {
 #[cfg(not(feature = "test-util"))]
 impl DriverHooks for Hooks {}
 
-/// The future that lets a timer's sleeps, timeouts and intervals end. If nothing polls it, they end late, on threads of
-/// this crate.
-///
-/// [`Builder::build_with_driver`](crate::timer::Builder::build_with_driver) returns one for you to spawn or poll where
-/// you like. It completes when the timer is shut down, or when no handle is left and nothing waits on the timer.
-/// Dropping it ends the timer.
-///
-/// # Examples
-///
-/// ```
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() {
-/// let (timer, driver) = hairspring::Timer::builder().build_with_driver().unwrap();
-/// let driver = tokio::spawn(driver);
-/// timer.shutdown();
-/// driver.await.unwrap();
-/// # }
-/// ```
-#[must_use = "a timer needs its driver to be polled"]
-pub struct Driver {
+/// The task of a timer.
+pub(crate) struct Driver {
     timer: TimerLease,
     /// The user's choice, or what replaces it.
     alarm: Alarm,
@@ -221,15 +203,6 @@ impl Drop for Driver {
     fn drop(&mut self) {
         self.timer.close();
         self.timer.engine().io.forget();
-    }
-}
-
-impl std::fmt::Debug for Driver {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Driver")
-            .field("shards", &self.timer.all().len())
-            .field("is_shutdown", &!self.timer.serves())
-            .finish_non_exhaustive()
     }
 }
 

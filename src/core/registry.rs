@@ -298,7 +298,6 @@ mod tests {
     use std::sync::mpsc;
 
     use super::*;
-    use crate::timer::Timer;
 
     const WORKERS: usize = 3;
 
@@ -346,16 +345,15 @@ mod tests {
 
     #[test]
     fn nor_do_they_on_a_timer_to_which_they_have_a_handle() {
-        let (timer, _driver) = Timer::builder().shards(WORKERS).build_with_driver().unwrap();
-        let lease = timer.lease;
-        shards_of_workers(move || shard_of(lease));
+        let timer = TimerLease::open(false, &Settings::with_shards(WORKERS));
+        shards_of_workers(move || shard_of(timer));
     }
 
     /// A bug that this crate had: after the fourth timer, workers asked tokio for their shard on every use.
     #[test]
     fn a_thread_keeps_its_shard_of_each_timer_that_it_uses() {
-        let timers: Vec<_> = (0..KEPT).map(|_| Timer::builder().shards(7).build_with_driver().unwrap()).collect();
-        let shards = || timers.iter().map(|(timer, _)| shard_of(timer.lease).address()).collect::<Vec<_>>();
+        let timers: Vec<_> = (0..KEPT).map(|_| TimerLease::open(false, &Settings::with_shards(7))).collect();
+        let shards = || timers.iter().map(|&timer| shard_of(timer).address()).collect::<Vec<_>>();
         let before = shards();
         assert_eq!(before, shards());
         let elsewhere = thread::scope(|scope| scope.spawn(shards).join().unwrap());

@@ -228,8 +228,7 @@ impl Reporter {
     /// ```
     /// use hairspring::Timer;
     ///
-    /// let (timer, _driver) = Timer::builder().build_with_driver().unwrap();
-    /// let mut reporter = timer.reporter("exports");
+    /// let mut reporter = Timer::current().reporter("exports");
     /// reporter.publish(); // for example when the metrics are scraped
     /// ```
     pub fn publish(&mut self) {

@@ -35,7 +35,6 @@ pub(crate) trait TestClock: fmt::Debug + Send + Sync + UnwindSafe + RefUnwindSaf
 /// - [`install`](Builder::install) builds the timer that all sleeps of the current runtime then use. Call it first in
 ///   `main`.
 /// - [`build`](Builder::build) builds a separate timer for one part of a program.
-/// - [`build_with_driver`](Builder::build_with_driver) also returns the driver, a future that you spawn where you like.
 ///
 /// # Examples
 ///
@@ -79,15 +78,17 @@ impl Builder {
     /// Sets the number of shards, from 1 to 1024. A shard is a timing wheel behind a lock, and each thread uses one
     /// shard.
     ///
-    /// The default is one shard per worker of the current runtime, so workers share no lock. Current-thread runtimes
-    /// and [`build_with_driver`](Builder::build_with_driver) outside a runtime get one shard. Choose more if many
-    /// threads outside the runtime register timers, and 1 for a separate timer with little to do: an empty shard takes
-    /// about 12 kilobytes, and memory is taken for a number rounded up to a power of two.
+    /// The default is one shard per worker of the current runtime, so workers share no lock, and one on a current-thread
+    /// runtime. Choose more if many threads outside the runtime register timers, and 1 for a separate timer with little
+    /// to do: an empty shard takes about 12 kilobytes, and memory is taken for a number rounded up to a power of two.
     ///
     /// # Examples
     ///
     /// ```
-    /// assert!(hairspring::Timer::builder().shards(4).build_with_driver().is_ok());
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// assert!(hairspring::Timer::builder().shards(4).build().is_ok());
+    /// # }
     /// ```
     pub fn shards(mut self, shards: usize) -> Self {
         self.shards = Some(shards);
@@ -110,7 +111,11 @@ impl Builder {
     ///
     /// ```
     /// use hairspring::{Duration, Timer};
-    /// assert!(Timer::builder().resolution(Duration::from_millis(1)).build_with_driver().is_ok());
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// assert!(Timer::builder().resolution(Duration::from_millis(1)).build().is_ok());
+    /// # }
     /// ```
     #[doc(alias = "granularity")]
     pub fn resolution(mut self, resolution: Duration) -> Self {
@@ -196,10 +201,14 @@ impl Builder {
     ///
     /// ```
     /// use hairspring::{Duration, Timer};
-    /// let precise = Timer::builder().coalesce(Duration::ZERO).build_with_driver();
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let precise = Timer::builder().coalesce(Duration::ZERO).build();
     /// assert!(precise.is_ok());
-    /// let error = Timer::builder().coalesce(Duration::from_secs(2)).build_with_driver().unwrap_err();
+    /// let error = Timer::builder().coalesce(Duration::from_secs(2)).build().unwrap_err();
     /// assert_eq!(error.to_string(), "coalesce is 2s: must be at most 1s");
+    /// # }
     /// ```
     #[doc(alias = "slack")]
     pub fn coalesce(mut self, longest: Duration) -> Self {
@@ -249,47 +258,13 @@ impl Builder {
     #[track_caller]
     pub fn build(self) -> Result<Timer, BuildError> {
         if self.clock.is_some() {
-            // Its driver has nothing to do, and dropping the driver must not end the timer.
+            // It has no driver, and needs no runtime.
             return Ok(Timer::built(self.open()?.0));
         }
         let (runtime, timer, driver) = self.build_here()?;
         let timer = Timer::built(timer);
         let driver = registry::spawn(&runtime, registry::DRIVER, driver.in_a_task_of(&runtime));
         if registry::was_dropped(driver) { Err(BuildError::runtime_ended()) } else { Ok(timer) }
-    }
-
-    /// Builds the timer and returns it with its driver. If nothing polls the driver, the timer fires late, on a thread of
-    /// this crate: about a millisecond, or a second if a tokio runtime has polled the driver and does not come to it
-    /// again. With [`Alarm::Tokio`], that holds only until the first poll: from then on only the driver fires it.
-    ///
-    /// Dropping the driver ends the timer. The driver completes when the timer is [shut down](Timer::shutdown), or when
-    /// no handle and nothing created on it is left.
-    ///
-    /// The driver creates its [alarm](Builder::alarm) at its first poll, and a new one if another runtime polls it. If
-    /// the runtime lacks what the alarm needs, or the system cannot provide it, the driver uses the alarm thread
-    /// instead. See [`Alarm`] for when tokio panics.
-    ///
-    /// Do not move a driver from a runtime whose clock a test has advanced: what the first clock has passed counts as due
-    /// on the second.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if a setting is out of range, for [`Alarm::Timerfd`] on systems other than Linux, and if the
-    /// system refuses a thread, as with [`build`](Builder::build).
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// let (timer, driver) = hairspring::Timer::builder().build_with_driver().unwrap();
-    /// tokio::spawn(driver);
-    /// timer.sleep(hairspring::Duration::from_millis(1)).await;
-    /// # }
-    /// ```
-    pub fn build_with_driver(self) -> Result<(Timer, Driver), BuildError> {
-        let (timer, driver) = self.make()?;
-        Ok((Timer::built(timer), driver))
     }
 
     /// Builds the timer and makes it the default of the current runtime: all sleeps of the runtime use it from now on,
@@ -328,15 +303,10 @@ impl Builder {
 
     fn build_here(self) -> Result<(Handle, TimerLease, Driver), BuildError> {
         let runtime = Handle::try_current().map_err(|_| BuildError::no_runtime())?;
-        let alarm = self.alarm;
-        let (timer, mut driver) = self.make()?;
+        let (timer, alarm) = self.open()?;
+        let mut driver = Driver::new(timer, alarm);
         driver.make_alarm().map_err(|error| alarm_error(alarm, error))?;
         Ok((runtime, timer, driver))
-    }
-
-    fn make(self) -> Result<(TimerLease, Driver), BuildError> {
-        let (timer, alarm) = self.open()?;
-        Ok((timer, Driver::new(timer, alarm)))
     }
 
     /// Opens the timer, and returns what its driver waits with.

@@ -40,7 +40,7 @@ pub struct Timer {
 
 impl Timer {
     /// The first handle to a timer that was built.
-    pub(super) fn built(timer: TimerLease) -> Timer {
+    pub(crate) fn built(timer: TimerLease) -> Timer {
         Timer::of(Owner::new(timer, false))
     }
 
@@ -53,8 +53,11 @@ impl Timer {
     /// # Examples
     ///
     /// ```
-    /// let (timer, _driver) = hairspring::Timer::builder().shards(1).build_with_driver().unwrap();
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let timer = hairspring::Timer::builder().shards(1).build().unwrap();
     /// # let _ = timer;
+    /// # }
     /// ```
     pub fn builder() -> Builder {
         Builder::default()
@@ -170,16 +173,19 @@ impl Timer {
         if self.owner.is_implicit { 0 } else { self.lease.close().unwrap_or(0) }
     }
 
-    /// Returns whether this timer has ended: by [`shutdown`](Timer::shutdown), with its runtime, or because its driver
-    /// was dropped. Nothing can wait on it any more. A timer that has ended never serves again.
+    /// Returns whether this timer has ended: by [`shutdown`](Timer::shutdown), or with its runtime. Nothing can wait on it
+    /// any more. A timer that has ended never serves again.
     ///
     /// # Examples
     ///
     /// ```
-    /// let (timer, driver) = hairspring::Timer::builder().build_with_driver().unwrap();
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let timer = hairspring::Timer::builder().build().unwrap();
     /// assert!(!timer.is_shutdown());
-    /// drop(driver);
+    /// timer.shutdown();
     /// assert!(timer.is_shutdown());
+    /// # }
     /// ```
     #[must_use]
     #[doc(alias = "is_closed")]
@@ -359,8 +365,11 @@ impl Metrics {
     /// # Examples
     ///
     /// ```
-    /// let (timer, _driver) = hairspring::Timer::builder().max_pending(1_000).build_with_driver().unwrap();
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let timer = hairspring::Timer::builder().max_pending(1_000).build().unwrap();
     /// assert_eq!(timer.metrics().max_pending(), Some(1_000));
+    /// # }
     /// ```
     #[must_use]
     pub fn max_pending(&self) -> Option<usize> {

@@ -24,7 +24,6 @@ pub use handle::Metrics;
 pub(crate) use handle::Timer;
 
 pub use crate::core::alarm::Alarm;
-pub use crate::core::driver::Driver;
 pub use crate::core::statistics::Lateness;
 #[cfg(feature = "metrics")]
 pub use crate::integration::metrics::Reporter;

@@ -285,9 +285,12 @@ impl From<Error> for io::Error {
 /// use hairspring::Timer;
 /// use std::io;
 ///
-/// let error = Timer::builder().shards(0).build_with_driver().unwrap_err();
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let error = Timer::builder().shards(0).build().unwrap_err();
 /// assert_eq!(error.to_string(), "shards is 0: must be from 1 to 1024");
 /// assert_eq!(io::Error::from(error).kind(), io::ErrorKind::InvalidInput);
+/// # }
 /// ```
 #[derive(Debug, Clone)]
 pub struct BuildError {
@@ -314,7 +317,7 @@ impl BuildError {
     }
 
     pub(crate) fn no_runtime() -> BuildError {
-        let message = "no tokio runtime to spawn the driver on: call `build` inside one, or use `build_with_driver`";
+        let message = "no tokio runtime to spawn the driver on: call `build` and `install` inside one";
         BuildError::new(io::ErrorKind::Other, message.to_owned())
     }
 

@@ -3,12 +3,12 @@
 use futures::stream::pending;
 use hairspring::{DeadlineMap, DelayQueue, StreamExt, Timer};
 
-use crate::common::{HOUR, panicked};
+use crate::common::{HOUR, panicked, undriven};
 
 /// A bug that this crate had: a poll panicked later, once the timer was full.
 #[test]
 fn a_timer_with_a_capacity_is_refused_where_it_is_chosen() {
-    let (timer, _driver) = Timer::builder().max_pending(5).build_with_driver().unwrap();
+    let (timer, _runtime) = undriven(Timer::builder().max_pending(5));
     let refused = |item, line| {
         let why = "cannot return an error, and this timer has a `max_pending` of 5: use one without";
         (format!("a `{item}` {why}"), file!().to_owned(), line)

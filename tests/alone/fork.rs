@@ -187,14 +187,15 @@ mod busy {
     fn a_child_sleeps_although_parent_threads_used_timers() {
         forking(|| {
             let without_a_runtime = || block_on(sleep(ms(1)));
-            children_end_beside(|| drop(Timer::builder().build_with_driver().unwrap()), without_a_runtime);
-            let install = || {
+            let make = |timer: fn() -> Timer| {
                 let runtime = current_thread();
                 let _inside = runtime.enter();
                 for _ in 0..10 {
-                    Timer::builder().install().unwrap().shutdown();
+                    timer().shutdown();
                 }
             };
+            children_end_beside(|| make(|| Timer::builder().build().unwrap()), without_a_runtime);
+            let install = || make(|| Timer::builder().install().unwrap());
             children_end_beside(install, || current_thread().block_on(sleep(ms(1))));
             let naps = || join_all((0..20).map(|n| sleep(Duration::from_micros(50 * n))));
             children_end_beside(|| drop(block_on(naps())), without_a_runtime);

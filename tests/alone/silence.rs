@@ -5,7 +5,7 @@ use std::panic;
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
-use crate::common::{bare, ms, panicked, use_time};
+use crate::common::{bare, panicked, use_time};
 use crate::in_copy;
 use hairspring::timer::Alarm;
 use hairspring::{Duration, Instant, Timer, boot, interval, interval_at, wall};
@@ -54,22 +54,6 @@ fn a_refused_timerfd_prints_nothing() {
                 timer.install().unwrap();
                 use_time().await;
             });
-        }
-    });
-}
-
-#[test]
-fn a_driver_outside_runtimes_prints_nothing() {
-    silent(0, || {
-        for alarm in [Alarm::Thread, Alarm::Timerfd, Alarm::Tokio] {
-            let built = Timer::builder().alarm(alarm).build_with_driver();
-            assert!(built.is_ok() || alarm != Alarm::Thread, "{built:?}");
-            let Ok((timer, driver)) = built else { continue };
-            let nap = async {
-                timer.sleep(ms(1)).await;
-                timer.shutdown();
-            };
-            futures::executor::block_on(futures::future::join(driver, nap));
         }
     });
 }

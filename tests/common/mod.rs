@@ -17,6 +17,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use hairspring::io::TimeoutStream;
+use hairspring::{Timer, timer};
 use tokio::io::{AsyncRead, DuplexStream, ReadBuf, duplex};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::oneshot;
@@ -68,6 +69,12 @@ pub(crate) fn bare() -> [Runtime; 2] {
 /// Calls `code` inside the runtime, in a future that it drives.
 pub(crate) fn inside<T>(runtime: &Runtime, code: impl FnOnce() -> T) -> T {
     runtime.block_on(async { code() })
+}
+
+/// Builds a timer on a runtime of its own, which nobody drives.
+pub(crate) fn undriven(builder: timer::Builder) -> (Timer, Runtime) {
+    let runtime = current_thread();
+    (inside(&runtime, || builder.build().unwrap()), runtime)
 }
 
 /// How many steps all tests of this process have made.

@@ -5,8 +5,8 @@ use std::io;
 use std::thread;
 
 use crate::common::{
-    HOUR, bare, both_flavours, current_thread, joined, ms, multi_thread, must_end_on, on_both_flavours, poll, polled,
-    until,
+    HOUR, bare, both_flavours, current_thread, inside, joined, ms, multi_thread, must_end_on, on_both_flavours, poll,
+    polled, until,
 };
 use hairspring::timer::Alarm;
 use hairspring::{Duration, Instant, Timer, sleep};
@@ -181,36 +181,13 @@ fn an_unsupported_alarm_is_refused_by_name() {
             assert!(error.source().is_none(), "nothing was refused by the system");
             assert_eq!(io::Error::from(error).kind(), io::ErrorKind::Unsupported);
         }
-        for alarm in alarms() {
-            // `build_with_driver` cannot know the runtime, so such a driver falls back to the alarm thread.
-            let (timer, driver) = Timer::builder().alarm(alarm).build_with_driver().unwrap();
-            tokio::spawn(driver);
-            timer.sleep(ms(2)).await;
-        }
     });
-}
-
-/// A bug that this crate had: the driver used the alarm of the first runtime, and panicked once that had ended.
-#[test]
-fn a_driver_may_move_to_another_runtime() {
-    for alarm in alarms() {
-        let (timer, mut driver) = Timer::builder().alarm(alarm).build_with_driver().unwrap();
-        let _waits = polled(timer.sleep(HOUR));
-        for _ in 0..3 {
-            current_thread().block_on(async {
-                tokio::select! {
-                    () = &mut driver => panic!("its timer has not ended"),
-                    () = timer.sleep(ms(2)) => {}
-                }
-            });
-        }
-    }
 }
 
 #[test]
 fn bad_settings_are_refused_with_value_and_range() {
     let (nano, second) = (Duration::from_nanos(1), Duration::from_secs(1));
-    let builder = Timer::builder;
+    let (runtime, builder) = (current_thread(), Timer::builder);
     for (builder, message) in [
         (builder().shards(0), "shards is 0: must be from 1 to 1024".to_owned()),
         (builder().shards(1_025), "shards is 1025: must be from 1 to 1024".to_owned()),
@@ -222,7 +199,7 @@ fn bad_settings_are_refused_with_value_and_range() {
         (builder().coalesce(Duration::MAX), format!("coalesce is {:?}: must be at most 1s", Duration::MAX)),
         (builder().max_pending(0), "max_pending is 0: must be at least 1".to_owned()),
     ] {
-        let error = builder.build_with_driver().unwrap_err();
+        let error = inside(&runtime, || builder.build()).unwrap_err();
         assert_eq!(error.to_string(), message);
         assert!(error.source().is_none());
         let as_io = io::Error::from(error.clone());
@@ -232,7 +209,7 @@ fn bad_settings_are_refused_with_value_and_range() {
     let error = builder().build().unwrap_err();
     assert!(error.to_string().contains("no tokio runtime"));
     assert_eq!(error, builder().shards(2).install().unwrap_err());
-    assert_ne!(error, builder().shards(0).build_with_driver().unwrap_err());
+    assert_ne!(error, inside(&runtime, || builder().shards(0).build()).unwrap_err());
     assert_eq!(io::Error::from(error).kind(), io::ErrorKind::Other);
 }
 

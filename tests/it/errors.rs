@@ -3,13 +3,13 @@
 use std::io;
 use std::task::Poll;
 
-use crate::common::{HOUR, poll};
+use crate::common::{HOUR, poll, undriven};
 use hairspring::error::{Elapsed, Error};
 use hairspring::{Deadline, DeadlineExceeded, Timer};
 
 #[test]
 fn a_timers_error_converts_with_its_kind() {
-    let (timer, _driver) = Timer::builder().name("requests").build_with_driver().unwrap();
+    let (timer, _runtime) = undriven(Timer::builder().name("requests"));
     timer.shutdown();
     let Poll::Ready(Err(ended)) = poll(&mut timer.try_sleep(HOUR)) else { panic!("the timer has ended") };
     let nowhere = Timer::try_current().unwrap_err();

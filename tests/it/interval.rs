@@ -2,7 +2,7 @@
 
 use std::task::Context;
 
-use crate::common::{HOUR, Wakes, YEAR, ms, pass, polled, settle};
+use crate::common::{HOUR, Wakes, YEAR, ms, pass, polled, settle, undriven};
 use futures::FutureExt;
 use hairspring::MissedTickBehavior::{Delay, Skip};
 use hairspring::{Duration, Instant, Timer, boot, interval, timeout};
@@ -86,14 +86,14 @@ async fn a_tick_that_is_reset_to_the_present_of_a_paused_clock_is_ready_at_once(
 
 #[test]
 fn a_full_timer_refuses_a_tick_and_loses_none() {
-    let (timer, _driver) = Timer::builder().max_pending(1).build_with_driver().unwrap();
+    let (timer, runtime) = undriven(Timer::builder().max_pending(1));
     let first = polled(timer.try_sleep(HOUR));
     let mut ticks = timer.interval(HOUR).fallible();
     for _ in 0..3 {
         assert!(ticks.tick().now_or_never().unwrap().is_err_and(|error| error.is_at_capacity()));
     }
     drop(first);
-    assert!(futures::executor::block_on(ticks.tick()).is_ok(), "there is room again");
+    assert!(runtime.block_on(ticks.tick()).is_ok(), "there is room again");
 }
 
 #[tokio::test(start_paused = true)]

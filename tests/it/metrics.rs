@@ -5,10 +5,12 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::task::Poll;
 use std::thread;
 
-use crate::common::{HOUR, Random, beside, ms, multi_thread, must_end, on_both_flavours, poll, polled, settle};
+use crate::common::{
+    HOUR, Random, beside, ms, multi_thread, must_end, on_both_flavours, poll, polled, settle, undriven,
+};
 use hairspring::error::Error;
-use hairspring::timer::Driver;
 use hairspring::{Instant, Timer, TrySleep};
+use tokio::runtime::Runtime;
 
 #[test]
 fn the_counts_balance_at_every_reading() {
@@ -78,9 +80,9 @@ fn name_of(timer: &Timer) -> Option<String> {
 #[test]
 fn a_new_timer_inherits_no_name() {
     for name in ["one", "other"].into_iter().cycle().take(6) {
-        let (named, driver, mut late) = full(name);
-        drop((named, driver));
-        let (next, _driver) = Timer::builder().build_with_driver().unwrap();
+        let (named, runtime, mut late) = full(name);
+        drop((named, runtime));
+        let (next, _runtime) = undriven(Timer::builder());
         assert_eq!(name_of(&next), None);
         let message = error(&mut late).to_string();
         let [unnamed, named] = ["the timer has ended".to_owned(), format!("the timer `{name}` has ended")];
@@ -90,10 +92,10 @@ fn a_new_timer_inherits_no_name() {
 
 #[test]
 fn a_timer_has_any_name_or_none() {
-    let (unnamed, _driver) = Timer::builder().build_with_driver().unwrap();
+    let (unnamed, _runtime) = undriven(Timer::builder());
     assert_eq!(format!("{unnamed:?}"), "Timer { shards: 1, is_shutdown: false, .. }");
     for name in ["requests", "", "`", "名前", "x".repeat(100_000).leak()] {
-        let (timer, _driver) = Timer::builder().name(name).build_with_driver().unwrap();
+        let (timer, _runtime) = undriven(Timer::builder().name(name));
         assert_eq!(format!("{timer:?}"), format!("Timer {{ name: {name:?}, shards: 1, is_shutdown: false, .. }}"));
         timer.shutdown();
         assert_eq!(name_of(&timer), Some(format!("{name:?}")), "as long as there is a handle");
@@ -107,10 +109,10 @@ fn a_timer_has_any_name_or_none() {
 }
 
 /// A timer with room for one sleep, and that sleep.
-fn full(name: &'static str) -> (Timer, Driver, TrySleep) {
-    let (timer, driver) = Timer::builder().name(name).max_pending(1).build_with_driver().unwrap();
+fn full(name: &'static str) -> (Timer, Runtime, TrySleep) {
+    let (timer, runtime) = undriven(Timer::builder().name(name).max_pending(1));
     let first = polled(timer.try_sleep(HOUR));
-    (timer, driver, first)
+    (timer, runtime, first)
 }
 
 fn error(sleep: &mut TrySleep) -> Error {
@@ -120,7 +122,7 @@ fn error(sleep: &mut TrySleep) -> Error {
 
 #[test]
 fn errors_name_the_timer() {
-    let (timer, _driver, first) = full("requests");
+    let (timer, _runtime, first) = full("requests");
     let error = || error(&mut timer.try_sleep(HOUR));
     let full = error();
     assert_eq!(full.to_string(), "the timer `requests` is at capacity: 1 pending");

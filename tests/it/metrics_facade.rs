@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use crate::common::{HOUR, ms, panic_message, pass, paused, poll, poll_with, polled, settle};
+use crate::common::{HOUR, ms, panic_message, pass, paused, poll, poll_with, polled, settle, undriven};
 use futures::future::{BoxFuture, Fuse, FusedFuture};
 use futures::{FutureExt, StreamExt};
 use hairspring::test_util::ManualClock;
@@ -153,7 +153,7 @@ fn each_lateness_is_reported_once_in_seconds() {
 #[test]
 fn every_metric_is_described_without_repeating_its_unit() {
     recorded(|recorder| {
-        let (timer, _driver) = Timer::builder().max_pending(1).build_with_driver().unwrap();
+        let (timer, _runtime) = undriven(Timer::builder().max_pending(1));
         timer.reporter("described").publish();
         let (map, _expirations) = DeadlineMap::<u8, u8>::builder().max_entries(1).build().unwrap();
         map.reporter("described").publish();
@@ -282,7 +282,7 @@ fn the_last_report_is_complete() {
 #[test]
 fn refusals_and_capacities_are_reported() {
     recorded(|recorder| {
-        let (timer, _driver) = Timer::builder().max_pending(1).build_with_driver().unwrap();
+        let (timer, _runtime) = undriven(Timer::builder().max_pending(1));
         let mut sleeps = [(); 4].map(|()| timer.try_sleep(HOUR));
         assert_eq!(sleeps.iter_mut().map(poll).filter(Poll::is_ready).count(), 3);
         timer.reporter("full").publish();

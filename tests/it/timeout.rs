@@ -5,7 +5,7 @@ use std::future::{pending, poll_fn, ready};
 use std::sync::Arc;
 use std::task::Poll;
 
-use crate::common::{HOUR, HUNG, both_flavours, ms, must_end, poll, poll_with, polled, spend_the_budget};
+use crate::common::{HOUR, HUNG, both_flavours, ms, must_end, poll, poll_with, polled, spend_the_budget, undriven};
 use futures::FutureExt;
 use hairspring::error::Elapsed;
 use hairspring::{Duration, Instant, Timer, boot, sleep, sleep_until, timeout, timeout_at, wall};
@@ -68,7 +68,7 @@ async fn a_budget_that_others_spent_answers_pending_once() {
 
 #[test]
 fn a_full_timer_refuses_a_fallible_timeout_that_waits() {
-    let (timer, _driver) = Timer::builder().max_pending(1).build_with_driver().unwrap();
+    let (timer, _runtime) = undriven(Timer::builder().max_pending(1));
     let first = polled(timer.try_sleep(HOUR));
     assert_eq!(timer.timeout(HOUR, ready(1)).fallible().now_or_never(), Some(Ok(1)), "a ready future needs no room");
     let mut limited = timer.timeout(HOUR, pending::<()>()).fallible();

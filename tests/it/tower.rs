@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use crate::common::{HOUR, ms, panic_message, paused, poll};
+use crate::common::{HOUR, ms, panic_message, paused, poll, undriven};
 use hairspring::error::{Elapsed, Error};
 use hairspring::tower::{TimeoutLayer, Unanswered};
 use hairspring::{Deadline, DeadlineExceeded, Instant, Timer, sleep};
@@ -61,7 +61,7 @@ fn a_timer_that_was_shut_down_fails_requests_before_they_begin() {
 /// It would let requests begin, and then throw them away.
 #[test]
 fn a_timer_with_max_pending_is_refused() {
-    let (timer, _driver) = Timer::builder().max_pending(1).build_with_driver().unwrap();
+    let (timer, _runtime) = undriven(Timer::builder().max_pending(1));
     let message = panic_message(|| TimeoutLayer::new(HOUR).with_timer(&timer));
     assert!(message.starts_with("a `TimeoutLayer` cannot return an error"), "{message}");
 }

@@ -244,8 +244,8 @@ fn queues_and_maps_report_their_own_line() {
 #[test]
 fn a_resource_has_the_name_of_its_timer() {
     let console = listen(async |_| {
-        let (timer, _driver) = Timer::builder().name("requests").build_with_driver().unwrap();
-        let (unnamed, _driver) = Timer::builder().build_with_driver().unwrap();
+        let timer = Timer::builder().name("requests").build().unwrap();
+        let unnamed = Timer::builder().build().unwrap();
         drop((timer.sleep(HOUR), timer.interval(HOUR), unnamed.sleep(HOUR), sleep(HOUR)));
     });
     console.log(|log| {

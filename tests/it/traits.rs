@@ -12,7 +12,7 @@ use hairspring::delay_queue::{self, Expired};
 use hairspring::error::{BuildError, Elapsed, Error, GrpcTimeoutError, LimitExceeded, TryInsertError};
 use hairspring::io::{Limit, TimeoutStream};
 use hairspring::stream::{self, ChunksTimeout, Debounce, IntervalStream, Throttle, ThrottleLatest, TimeoutRepeating};
-use hairspring::timer::{Alarm, Builder, Driver, Lateness, Metrics};
+use hairspring::timer::{Alarm, Builder, Lateness, Metrics};
 use hairspring::wheel::{self, Step, Tick, Ticks, Wheel};
 use hairspring::{
     Deadline, DeadlineExceeded, DeadlineMap, DelayQueue, Expirations, Instant, Interval, MissedTickBehavior, Sleep,
@@ -64,7 +64,6 @@ fn everything_is_send_sync_unpin_debug_and_unwind_safe() {
         );
     }
     // Not `lasting`, because they hold tokio's types.
-    shared::<Driver>();
     #[cfg(feature = "test-util")]
     shared::<hairspring::test_util::NoTimersLeft>();
 }
@@ -120,7 +119,7 @@ macro_rules! prints {
 /// A bug that this crate had: `Debug` of public types printed ticks, and that of `Metrics` omitted `cancelled`.
 #[tokio::test(start_paused = true)]
 async fn debug_prints_times_and_no_ticks() {
-    let (timer, driver) = Timer::builder().shards(2).build_with_driver().unwrap();
+    let timer = Timer::builder().shards(2).build().unwrap();
     let waits = polled(timer.sleep(HOUR));
     let mut limited =
         TimeoutStream::new(tokio::io::duplex(1).0).with_idle_timeout(HOUR).with_deadline(waits.deadline());
@@ -133,7 +132,7 @@ async fn debug_prints_times_and_no_ticks() {
     map.insert(1, 'a', HOUR);
     assert!(poll(&mut Box::pin(expirations.recv())).is_pending());
     prints! {
-        (&timer, &driver, &waits, timer.try_sleep(HOUR), Timer::builder()) => [],
+        (&timer, &waits, timer.try_sleep(HOUR), Timer::builder()) => [],
         timer.metrics() => [
             "pending: 1", "registered: 1", "fired: 0", "cancelled: 0", "refused: 0", "max_pending: None", "turns: ",
             "cascaded: ", "lateness: ",

@@ -1,17 +1,14 @@
 //! Which waker is woken, how often, and when it is dropped. Also wakers that panic, block, or call the timer.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::Waker;
-use std::thread;
 
 use crate::common::{
     HOUR, OnDrop, Wakes, blocking, both_flavours, current_thread, holding, inside, ms, multi_thread, must_end, on_wake,
     pass, paused, poll, poll_with, polled_with, watched,
 };
 use futures::executor::block_on;
-use hairspring::timer::Driver;
-use hairspring::{Instant, Sleep, Timer, sleep, sleep_until};
+use hairspring::{Instant, Sleep, sleep, sleep_until};
 use tokio::runtime::Runtime;
 
 #[test]
@@ -122,31 +119,4 @@ fn a_blocking_waker_delays_no_runtime_that_is_driven() {
             woken.wait();
         }
     });
-}
-
-#[test]
-fn a_driver_with_a_panicking_waker_still_works() {
-    let panics: [fn() -> Waker; 2] =
-        [|| on_wake(|| panic!("on purpose")), || holding(OnDrop(|| assert!(thread::panicking(), "on purpose")))];
-    for panics in panics {
-        must_end(move || {
-            let (timer, mut driver) = Timer::builder().build_with_driver().unwrap();
-            // If another thread calls the driver in between, the last clone of the waker is dropped here.
-            let poll_driver = |driver: &mut Driver| {
-                let waker = panics();
-                let polled = poll_with(driver, &waker);
-                let _ = catch_unwind(AssertUnwindSafe(|| drop(waker)));
-                polled
-            };
-            assert!(poll_driver(&mut driver).is_pending());
-            let (mut fires, firings) = watched(timer.sleep(HOUR));
-            let (_waits, ended) = watched(timer.try_sleep(HOUR));
-            fires.reset_at(timer.now() + ms(5));
-            while firings.count() == 0 {
-                assert!(poll(&mut driver).is_pending());
-            }
-            assert!(poll_driver(&mut driver).is_pending());
-            assert_eq!((timer.shutdown(), ended.count()), (1, 1));
-        });
-    }
 }

@@ -115,7 +115,7 @@ fn an_advance_returns_once_all_due_tasks_are_woken() {
 }
 
 #[test]
-fn a_timer_ends_with_its_clock_or_its_driver() {
+fn a_timer_ends_with_its_clock() {
     let clock = ManualClock::new();
     let timer = timer_on(&clock);
     let (mut nap, woken) = watched(timer.sleep(DAY));
@@ -124,29 +124,13 @@ fn a_timer_ends_with_its_clock_or_its_driver() {
     assert!(panic_message(|| poll(&mut nap)).contains("shut down"));
 
     // A builder may own the last reference to a clock.
-    let last_of_its_clock = || Timer::builder().clock(&ManualClock::new()).shards(20);
-    let builders = [last_of_its_clock(), last_of_its_clock()];
-    let [first, second] = builders;
-    for timer in [first.build().unwrap(), second.build_with_driver().unwrap().0] {
-        assert!(panic_message(|| poll(&mut timer.sleep(DAY))).contains("shut down"));
-    }
+    let timer = Timer::builder().clock(&ManualClock::new()).shards(20).build().unwrap();
+    assert!(panic_message(|| poll(&mut timer.sleep(DAY))).contains("shut down"));
     let clock = ManualClock::new();
     let others: Vec<_> = (0..4).map(|_| Timer::builder().clock(&clock).shards(20).build().unwrap()).collect();
     for (number, timer) in others.iter().enumerate() {
         assert!(!others[..number].contains(timer), "two timers share memory");
     }
-
-    current_thread().block_on(async {
-        let (timer, driver) = Timer::builder().clock(&clock).build_with_driver().unwrap();
-        let driver = tokio::spawn(driver);
-        tokio::task::yield_now().await;
-        assert!(!driver.is_finished());
-        timer.shutdown();
-        driver.await.unwrap();
-        let (timer, driver) = Timer::builder().clock(&clock).build_with_driver().unwrap();
-        drop(driver);
-        assert!(panic_message(|| poll(&mut timer.sleep(DAY))).contains("shut down"));
-    });
 }
 
 /// The next timer in the same memory may have another clock.
@@ -231,7 +215,7 @@ fn paused_clocks_reach_the_end_of_time() {
 #[test]
 fn a_timer_for_boot_and_wall_runs_by_its_own_clock() {
     let clock = ManualClock::new();
-    let (timer, _driver) = Timer::builder().clock(&clock).build_with_driver().unwrap();
+    let timer = timer_on(&clock);
     let mut slept = boot::sleep(HOUR).with_timer(&timer);
     assert!(poll(&mut slept).is_pending());
     clock.advance(2 * HOUR);
@@ -250,8 +234,7 @@ fn each_clock_has_its_own_time_beside_a_paused_one() {
         let clocks = [ManualClock::new(), ManualClock::new()];
         let starts = clocks.each_ref().map(ManualClock::now);
         let installed = Timer::builder().clock(&clocks[0]).install().unwrap();
-        let (built, driver) = Timer::builder().clock(&clocks[1]).build_with_driver().unwrap();
-        let driver = tokio::spawn(driver);
+        let built = timer_on(&clocks[1]);
         let naps = [installed, built].map(|timer| tokio::spawn(timer.sleep(HOUR)));
         advance(2 * HOUR).await;
         settle().await;
@@ -267,6 +250,5 @@ fn each_clock_has_its_own_time_beside_a_paused_one() {
         assert_eq!(Instant::now(), paused);
         clocks[1].advance(HOUR);
         joined(naps).await;
-        driver.abort();
     });
 }

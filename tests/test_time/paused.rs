@@ -115,15 +115,7 @@ fn sleeps_end_when_tokios_do_after_dense_sleeps() {
 /// A bug that this crate had: after an advance and a resume, the alarm of a new timer was late by the advance.
 #[test]
 fn timers_that_are_made_after_a_resume_fire_in_real_time() {
-    let timers: [fn() -> Timer; 3] = [
-        || Timer::builder().build().unwrap(),
-        || Timer::builder().install().unwrap(),
-        || {
-            let (timer, driver) = Timer::builder().build_with_driver().unwrap();
-            drop(tokio::spawn(driver));
-            timer
-        },
-    ];
+    let timers: [fn() -> Timer; 2] = [|| Timer::builder().build().unwrap(), || Timer::builder().install().unwrap()];
     for make in timers {
         must_end_on(current_thread(), move || async move {
             pause();
@@ -140,15 +132,14 @@ fn timers_that_are_made_after_a_resume_fire_in_real_time() {
 /// Its clock ends with the bubble.
 #[test]
 fn a_timer_of_a_bubble_with_workers_ends_with_it() {
-    let (timer, mut waits, driver) = Kind::Workers(1).run(|| async {
-        let (timer, driver) = Timer::builder().build_with_driver().unwrap();
+    let (timer, mut waits) = Kind::Workers(1).run(|| async {
+        let timer = Timer::builder().build().unwrap();
         let waits = polled(timer.try_sleep(HOUR));
-        (timer, waits, driver)
+        (timer, waits)
     });
     must_end_on(current_thread(), async move || {
         (&mut waits).await.unwrap_err();
         assert!(timer.is_shutdown());
-        driver.await;
     });
 }
 

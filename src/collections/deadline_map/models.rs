@@ -5,9 +5,11 @@ use std::task::Poll;
 
 use super::state::{Insert, Lookup};
 use super::{DeadlineMap, Expirations};
+use crate::core::alarm::Alarm;
 use crate::core::driver::Driver;
 use crate::core::engine::TimerLease;
 use crate::core::models::{Woken, check, far, near, poll, race, race_three, using};
+use crate::core::settings::Settings;
 use crate::timer::Timer;
 use crate::wheel::Tick;
 
@@ -15,7 +17,8 @@ type Map = DeadlineMap<u64, ()>;
 
 /// A map of two shards with its own timer, and its consumer.
 fn map() -> (Map, Task) {
-    let (timer, driver) = Timer::builder().shards(1).build_with_driver().unwrap();
+    let timer = TimerLease::open(false, &Settings::with_shards(1));
+    let (timer, driver) = (Timer::built(timer), Driver::new(timer, Alarm::Auto));
     timer.lease.engine().reach(near(1_000));
     let (map, expirations) = DeadlineMap::builder().shards(2).timer(&timer).build().unwrap();
     (map, Task { expirations, woken: Woken::new(), taken: Vec::new(), done: false, _driver: driver })

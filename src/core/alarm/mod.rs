@@ -29,10 +29,9 @@ pub(crate) fn has_threads() -> bool {
 /// The runtime needs `enable_time`, and a timer outside any runtime panics.
 ///
 /// Choose [`Timerfd`](Alarm::Timerfd) or [`Tokio`](Alarm::Tokio) only if the runtime has what it needs. If it does not,
-/// the builder returns an error, and a driver that you spawn yourself uses `Thread` instead. tokio panics in that case.
-/// The panic is caught, but its message is printed, and it ends a program built with `panic = "abort"`. There is no
-/// such panic outside a runtime, nor for `Timerfd` if the process has no epoll instance. Each runtime with `enable_io`
-/// has one; so do async-io and mio.
+/// the builder returns an error, and tokio panics. The panic is caught, but its message is printed, and it ends a program
+/// built with `panic = "abort"`. There is no such panic for `Timerfd` if the process has no epoll instance. Each runtime
+/// with `enable_io` has one; so do async-io and mio.
 ///
 /// # Examples
 ///
@@ -53,8 +52,8 @@ pub enum Alarm {
     /// has none, tokio's panic is caught and printed, and `Thread` stays.
     ///
     /// After the switch, timers fire late if the worker that waits for sockets blocks: the first 6 to 26 ms, and those of
-    /// the next second 1 ms. There is no switch on systems other than Linux, in programs that abort on panics, or for a
-    /// driver that you spawn yourself. With many workers and few timers, the switch may come late or never.
+    /// the next second 1 ms. There is no switch on systems other than Linux, nor in programs that abort on panics. With
+    /// many workers and few timers, the switch may come late or never.
     #[default]
     Auto,
     /// One thread per process that sleeps until the earliest deadline of all timers. It is as precise as the system's

@@ -4,7 +4,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::io;
 use std::sync::Arc;
 
-use crate::common::{HOUR, OnDrop, ms, panic_message};
+use crate::common::{HOUR, OnDrop, ms, panic_message, undriven};
 use hairspring::deadline_map::Builder;
 use hairspring::{DeadlineMap, Duration, Instant, Timer};
 
@@ -17,7 +17,7 @@ fn settings_out_of_range_are_refused() {
         (builder().shards(65), "shards is 65: must be from 1 to 64"),
         (builder().max_entries(0), "max_entries is 0: must be at least 1"),
         (
-            builder().timer(&Timer::builder().max_pending(5).build_with_driver().unwrap().0),
+            builder().timer(&undriven(Timer::builder().max_pending(5)).0),
             "timer is one with a `max_pending` of 5: must have none, because the stream cannot return an error",
         ),
         (builder().max_lifetime(Duration::ZERO), "max_lifetime is 0ns: must be at least 1ns"),

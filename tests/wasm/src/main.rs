@@ -36,12 +36,10 @@ async fn main() {
     map.insert("key", 7, 2 * MS);
     assert_eq!(expired.next().await, Some(("key", 7)));
 
-    let (timer, driver) = Timer::builder().build_with_driver().unwrap();
-    let driver = tokio::spawn(driver);
+    let timer = Timer::builder().build().unwrap();
     timer.sleep(3 * MS).await;
     let mut waits = timer.sleep(3_600_000 * MS);
     assert_eq!(Future::poll(std::pin::Pin::new(&mut waits), &mut Context::from_waker(Waker::noop())), Poll::Pending);
     assert_eq!(timer.shutdown(), 1);
-    driver.await.unwrap();
     println!("all timers fired");
 }
