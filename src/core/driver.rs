@@ -17,14 +17,13 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
-use tokio::runtime::{self, Handle};
+use tokio::runtime::Handle;
 use tokio::task;
 
 use crate::clock::{self, Hooks, instant, source};
 use crate::core::alarm::driver_sleep::{DriverSleep, processed};
 use crate::core::alarm::{Alarm, TimerfdAlarm, TurnAlarm, has_threads};
-use crate::core::engine::{By, DriverWaker, TimerHold, TimerHooks, TimerLease, Turn};
-use crate::core::jumps;
+use crate::core::engine::{By, TimerHold, TimerHooks, TimerLease, Turn};
 use crate::wheel::Tick;
 
 pub(crate) trait DriverHooks {
@@ -50,10 +49,6 @@ pub(crate) struct Driver {
     timerfd: Option<Arc<TimerfdAlarm>>,
     /// Runs a turn. tokio calls it within a pass.
     inline: Waker,
-    /// Whether this crate spawned it, so its waker is tokio's.
-    is_a_task: bool,
-    /// The runtime that last polled it, if another task may poll it on another runtime.
-    runtime: Option<runtime::Id>,
 }
 
 /// Fires due timers inside tokio's pass, and calls the timer's driver only for the rest. A worker that fires there wakes
@@ -75,13 +70,11 @@ impl Driver {
             alarm => alarm,
         };
         let inline = Waker::from(Arc::new(FireInline(timer.hold())));
-        let (sleep, timerfd, was_paused, runtime) = (None, None, None, None);
-        Driver { timer, alarm, may_have_time: true, was_paused, sleep, timerfd, inline, is_a_task: false, runtime }
+        Driver { timer, alarm, may_have_time: true, was_paused: None, sleep: None, timerfd: None, inline }
     }
 
     /// Call this before spawning the driver, as a whole task, on `runtime`.
-    pub(crate) fn in_a_task_of(mut self, runtime: &Handle) -> Self {
-        self.is_a_task = true;
+    pub(crate) fn in_a_task_of(self, runtime: &Handle) -> Self {
         self.timer.engine().has_runtime();
         if self.alarm == Alarm::Auto {
             self.timer.engine().io.begin(runtime);
@@ -116,15 +109,6 @@ impl Driver {
     /// Reads the clock, and chooses the alarm if that has changed.
     fn prepare(&mut self) {
         let engine = self.timer.engine();
-        if !self.is_a_task {
-            engine.is_driven_on(instant::runtime_that_may_pause());
-            let here = jumps::here();
-            // What waits in another runtime's drivers has perhaps ended with them.
-            if self.runtime != here {
-                (self.runtime, self.may_have_time, self.was_paused) = (here, true, None);
-                (self.sleep, self.timerfd) = (None, None);
-            }
-        }
         let is_paused = !instant::clock_is_the_systems();
         if is_paused {
             // Before the turn: its scan must not find cancelled entries.
@@ -189,8 +173,7 @@ impl Future for Driver {
         let timer = this.timer;
         Hooks::is_here(timer);
         timer.engine().io.note_worker();
-        let driver = DriverWaker { waker: cx.waker().clone(), is_foreign: !this.is_a_task };
-        timer.engine().driver_came(driver, this.is_a_task || jumps::here().is_some());
+        timer.engine().driver_came(cx.waker().clone());
         if timer.serves() {
             this.prepare();
             this.let_a_turn_follow();

@@ -2,9 +2,10 @@
 //!
 //! If the runtime waits for the alarm itself, in a `timerfd`, the thread checks from time to time that it does.
 
+use std::task::Waker;
 use std::time::{Duration, Instant};
 
-use super::{DriverWaker, Engine, EngineState};
+use super::{Engine, EngineState};
 use crate::clock;
 use crate::core::alarm::TurnAlarm;
 use crate::core::alarm::thread::{self, AlarmHandler};
@@ -32,7 +33,7 @@ const BETWEEN_CHECKS: Duration = Duration::from_millis(20);
 
 pub(super) enum Due {
     Nothing,
-    Wake(DriverWaker),
+    Wake(Waker),
     /// Send a helper to run a turn: there is no driver, or it was woken and is late.
     Helper,
 }
@@ -162,7 +163,6 @@ impl AlarmHandler for Engine {
         }
         match self.due() {
             Due::Nothing => {}
-            Due::Wake(driver) if driver.is_foreign => helpers::send(|| driver.wake()),
             Due::Wake(driver) => {
                 self.io.check_if_due();
                 driver.wake();

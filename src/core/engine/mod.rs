@@ -45,7 +45,6 @@ use crate::core::coalesce::Coalesce;
 use crate::core::epoch::Holders;
 use crate::core::parker::{Locked, Parker, Phase};
 use crate::core::shard::Shard;
-use crate::util::panics::catch_panic;
 use crate::util::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 use crate::util::sync::{self, Counter, keep};
 use crate::wheel::{Tick, Ticks};
@@ -76,11 +75,11 @@ pub(crate) struct EngineState {
     /// Whether the timer has no driver and helpers run all turns.
     is_driverless: bool,
     /// Wakes the driver's task. `None` once it was woken.
-    driver: Option<DriverWaker>,
+    driver: Option<Waker>,
     /// Since when the driver has been called and no turn of its own has come.
     called: Option<Instant>,
-    /// Whether a tokio runtime polls the driver. Elsewhere there is no pass to wait for.
-    pub(crate) has_runtime: bool,
+    /// Whether a tokio runtime polls the driver. Without one, as in a model, there is no pass to wait for.
+    has_runtime: bool,
     pub(crate) alarm: TurnAlarm,
     /// When the alarm thread next checks the `timerfd` or the helpers, at the latest.
     checks_at: Option<Instant>,
@@ -89,18 +88,6 @@ pub(crate) struct EngineState {
     /// The driver's runtime, if tokio can pause its clock.
     pub(crate) runtime: Option<Handle>,
     pub(crate) coalesce: Coalesce,
-}
-
-pub(crate) struct DriverWaker {
-    pub(crate) waker: Waker,
-    /// Whether this may be another executor's waker, which the alarm thread does not run. A tokio task's never blocks.
-    pub(crate) is_foreign: bool,
-}
-
-impl DriverWaker {
-    pub(crate) fn wake(self) {
-        catch_panic(|| self.waker.wake());
-    }
 }
 
 impl Engine {
@@ -186,22 +173,13 @@ impl Engine {
         self.parker.lock().has_runtime = true;
     }
 
-    /// The driver is polled on this runtime, if tokio can pause its clock.
-    pub(crate) fn is_driven_on(&self, runtime: Option<Handle>) {
-        let mut state = self.parker.lock();
-        let before = if state.is_closed() { runtime } else { std::mem::replace(&mut state.runtime, runtime) };
-        drop(state);
-        drop(before);
-    }
-
     /// The driver was polled: notes its waker for the next call.
-    pub(crate) fn driver_came(&self, driver: DriverWaker, has_runtime: bool) {
+    pub(crate) fn driver_came(&self, driver: Waker) {
         let mut state = self.parker.lock();
-        state.has_runtime = has_runtime;
         let before = if state.is_closed() { Some(driver) } else { state.driver.replace(driver) };
         drop(state);
-        // Dropped outside the lock: it may be user code.
-        catch_panic(|| drop(before));
+        // Outside the lock: it may be the last to hold the task of a runtime that has ended.
+        drop(before);
     }
 
     /// Another alarm has to be set, by a turn that the caller lets follow.

@@ -7,13 +7,9 @@ use crate::core::models::{Woken, wait_until};
 
 const PASS: By = By::Pass { is_paused: false };
 
-fn waker() -> DriverWaker {
-    DriverWaker { waker: Waker::noop().clone(), is_foreign: false }
-}
-
 /// The driver is polled, and a turn follows its runtime's pass.
 fn comes(engine: &'static Engine) -> bool {
-    engine.driver_came(waker(), true);
+    engine.driver_came(Waker::noop().clone());
     engine.begin_turn(PASS).is_some()
 }
 
@@ -30,6 +26,7 @@ fn opened(is_driverless: bool) -> &'static Engine {
     let engine = Engine::new(0);
     engine.ignores_alarm.store(true, Relaxed);
     engine.open(is_driverless, Ticks(0));
+    engine.has_runtime();
     engine
 }
 
@@ -65,7 +62,7 @@ fn a_driver_that_is_wanted_during_the_turn_of_another_is_called_at_its_end() {
         engine.next_wake() == Tick::ZERO && engine.parker.lock().driver.is_none()
     };
     let looks = |engine: &'static Engine| {
-        engine.driver_came(waker(), true);
+        engine.driver_came(Waker::noop().clone());
         assert!(engine.begin_turn(By::Driver).is_none());
     };
     let wants: [fn(&'static Engine); 2] = [looks, Engine::wake_driver];
@@ -148,12 +145,12 @@ fn while_a_timerfd_is_in_time_turns_put_the_alarm_threads_check_off() {
 #[test]
 fn a_called_driver_is_woken_again_until_a_helper_turns_for_it() {
     let engine = parked();
-    engine.driver_came(waker(), true);
+    engine.driver_came(Waker::noop().clone());
     engine.wake_driver();
     let called = engine.parker.lock().called.unwrap();
     assert!(matches!(engine.due(), Due::Nothing), "it was woken and not polled yet");
     for _ in 0..2 {
-        engine.driver_came(waker(), true);
+        engine.driver_came(Waker::noop().clone());
         assert!(matches!(engine.due(), Due::Wake(_)));
         assert!(engine.booked().is_none_or(|at| at <= called + PATIENCE_WITH_RUNTIME));
     }
@@ -165,14 +162,6 @@ fn a_called_driver_is_woken_again_until_a_helper_turns_for_it() {
     assert!(comes(engine));
     engine.end_turn(Tick(1), 1, Tick(1)).unwrap();
     assert!(matches!(engine.due(), Due::Wake(_)));
-}
-
-#[test]
-fn a_driver_on_another_executor_is_helped_at_once() {
-    let engine = parked();
-    engine.driver_came(waker(), false);
-    engine.wake_driver();
-    assert!(matches!(engine.due(), Due::Helper));
 }
 
 /// If a helper blocks after it has ended a turn early, another has to come soon.
@@ -221,6 +210,6 @@ fn a_driver_that_is_woken_though_nothing_waits_is_watched() {
     engine.wake_driver();
     // The worker that polls it blocks before its pass.
     let woken = Woken::new();
-    engine.driver_came(DriverWaker { waker: woken.clone().into(), is_foreign: false }, true);
+    engine.driver_came(woken.clone().into());
     wait_until("it is woken again", || woken.is_woken());
 }

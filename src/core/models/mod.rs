@@ -28,7 +28,7 @@ use crate::clock;
 use crate::core::alarm::Alarm;
 use crate::core::alarm::thread as alarm_thread;
 use crate::core::driver::Driver;
-use crate::core::engine::{DriverWaker, Engine, TimerLease};
+use crate::core::engine::{Engine, TimerLease};
 use crate::core::shard::{InsertError, ShardLease};
 use crate::future::Sleep;
 use crate::util::error::Error;
@@ -281,8 +281,7 @@ impl Task {
     /// The driver was polled, and its runtime's pass is still to come.
     pub(crate) fn waits_for_its_pass(&self, world: World) {
         self.woken.take();
-        let waker = DriverWaker { waker: Waker::from(self.woken.clone()), is_foreign: false };
-        world.timer.engine().driver_came(waker, false);
+        world.timer.engine().driver_came(Waker::from(self.woken.clone()));
     }
 
     #[must_use = "dropped, the driver ends the timer"]

@@ -6,7 +6,7 @@ use std::task::{Poll, Waker};
 
 use super::{Task, Woken, World, check, far, near, poll, poll_elapsed, race, race_three, using};
 use crate::core::alarm::TurnAlarm;
-use crate::core::engine::{By, DriverWaker, TimerLease, Turn};
+use crate::core::engine::{By, TimerLease, Turn};
 use crate::future::Sleep;
 #[cfg(hairspring_loom)]
 use crate::util::sync::atomic::Ordering::SeqCst;
@@ -125,7 +125,7 @@ fn two_register_in_one_shard_against_going_to_sleep() {
 /// A poll of the driver on a paused clock, until it goes to sleep. Returns the count of what wakes the driver again.
 fn look_on_a_paused_clock(world: World) -> Arc<Woken> {
     let (woken, engine) = (Woken::new(), world.timer.engine());
-    engine.driver_came(DriverWaker { waker: Waker::from(woken.clone()), is_foreign: false }, false);
+    engine.driver_came(Waker::from(woken.clone()));
     engine.parker.lock().alarm = TurnAlarm::DriverSleep;
     let next = world.timer.run_turn(Turn { at: Some(engine.reached()), ..Turn::of(By::Driver) }, TimerLease::earliest);
     assert!(next.is_some());
