@@ -23,8 +23,6 @@ use tokio::io::AsyncReadExt;
 type Payload = String;
 type Inner = futures::stream::Iter<std::vec::IntoIter<Payload>>;
 
-fn shared<T: Send + Sync + Unpin + Debug>() {}
-
 /// Unwind safety matters too, because servers catch panics of requests that hold timers.
 macro_rules! lasting {
     ($($type:ty),+ $(,)?) => {$({
@@ -63,9 +61,12 @@ fn everything_is_send_sync_unpin_debug_and_unwind_safe() {
             Timeout<Payload, Payload, Payload>, ResponseFuture<Payload, Payload>,
         );
     }
-    // Not `lasting`, because they hold tokio's types.
+    // Not `lasting`, because it holds tokio's types.
     #[cfg(feature = "test-util")]
-    shared::<hairspring::test_util::NoTimersLeft>();
+    {
+        fn shared<T: Send + Sync + Unpin + Debug>() {}
+        shared::<hairspring::test_util::NoTimersLeft>();
+    }
 }
 
 #[test]
