@@ -11,8 +11,12 @@ const TIMEOUT: &str = r#"trap 'kill $!; exit 130' INT TERM HUP; timeout --kill-a
 pub(crate) struct Cargo {
     /// The folder of hairspring.
     pub(crate) root: PathBuf,
-    /// Everything is written below this folder.
+    /// Everything else is written below this folder.
     pub(crate) out: PathBuf,
+    /// Where it builds.
+    pub(crate) target: PathBuf,
+    /// For the compiler.
+    pub(crate) flags: &'static str,
 }
 
 /// The result of a run.
@@ -49,12 +53,11 @@ impl Cargo {
                 .args(["-c", TIMEOUT, "bash", &seconds.to_string(), "cargo"])
                 .args(arguments)
                 .current_dir(folder)
-                .env("CARGO_TARGET_DIR", self.out.join("build"))
+                .env("CARGO_TARGET_DIR", &self.target)
                 .env("CARGO_INCREMENTAL", "0")
                 .env("CARGO_PROFILE_DEV_DEBUG", "0")
                 .env("CARGO_TERM_COLOR", "never")
-                // Newer compilers have warnings that the authors may have denied.
-                .env("RUSTFLAGS", "--cap-lints=allow")
+                .env("RUSTFLAGS", self.flags)
                 .env_remove("RUST_BACKTRACE")
                 .stdin(Stdio::null())
                 .stdout(file.try_clone()?)

@@ -158,7 +158,7 @@ mod tests {
         let list =
             "a 1.0.0 --tests\n    without criterion\n    with b = { version = \"1\" } # Imported, and not used.\n";
         let [listed] = &listed::read(list).unwrap()[..] else { panic!("one crate") };
-        let cargo = Cargo { root: "/root".into(), out: "/out".into() };
+        let cargo = Cargo { root: "/root".into(), out: "/out".into(), target: "/target".into(), flags: "" };
         let published = "[package]\nname = \"a\"\n\n[[bench]]\nname = \"x\"\n\n[dependencies.criterion]\nversion = \"1\"\n\n\
                          [dev-dependencies.criterion]\nversion = \"1\"\n\n[target.'cfg(unix)'.dev-dependencies.criterion]\n\
                          version = \"1\"\n\n[dev-dependencies]\n\n[dev-dependencies.c]\nversion = \"1\"\n";

@@ -19,6 +19,8 @@ pub(crate) struct Listed {
     pub(crate) remark: String,
     /// Hairspring depends on this crate, so only its tests can use hairspring.
     pub(crate) only_tests: bool,
+    /// Files of tests that `--timers` runs.
+    pub(crate) timers: Vec<String>,
 }
 
 /// Reads the list: a line for each crate, with indented lines about it below.
@@ -41,6 +43,7 @@ pub(crate) fn read(text: &str) -> Result<Vec<Listed>, String> {
                 sometimes: Vec::new(),
                 remark: String::new(),
                 only_tests: false,
+                timers: Vec::new(),
             });
             continue;
         }
@@ -48,6 +51,7 @@ pub(crate) fn read(text: &str) -> Result<Vec<Listed>, String> {
         match first {
             "without" => last.without.extend(rest),
             "with" => last.with.push(rest.join(" ")),
+            "timers" => last.timers.extend(rest),
             "only_tests" => last.only_tests = true,
             "remark" => last.remark = rest.join(" "),
             "differs" | "sometimes" => {
@@ -55,7 +59,7 @@ pub(crate) fn read(text: &str) -> Result<Vec<Listed>, String> {
                 let tests = if first == "differs" { &mut last.differs } else { &mut last.sometimes };
                 tests.push((name.clone(), why.join(" ")));
             }
-            _ => return Err(wrong("allowed: without, with, only_tests, remark, differs, sometimes")),
+            _ => return Err(wrong("allowed: without, with, only_tests, timers, remark, differs, sometimes")),
         }
     }
     Ok(crates)

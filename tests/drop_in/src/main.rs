@@ -5,9 +5,10 @@ mod copies;
 mod listed;
 mod outcome;
 mod table;
+mod timers;
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::{env, fs};
 
@@ -19,6 +20,7 @@ use table::Row;
 
 const HELP: &str = "\
 Usage: tests/drop_in/run [--write] [TIMES] [CRATE]..
+       tests/drop_in/run --timers
 
 Downloads the crates that tests/drop_in/crates lists, or only those named, and runs their tests in four ways: unchanged,
 and with migrate applied to all paths, only to those in the sources, and only to those in the tests. Prints a row of
@@ -26,10 +28,13 @@ tests/drop_in/results.csv for each, and checks that the differences are those in
 
   TIMES     how often to run each; 3 by default
   --write   also write the rows, their totals and the compiler into tests/drop_in/results.csv, and print the totals
+  --timers  only what tokio, tokio-util and tokio-stream themselves test of timers: the files in the list, switched,
+            once, each for at most two minutes, in less than a minute; builds in CARGO_TARGET_DIR, or else in target
   --help    print this
 
-It builds in target/drop_in, which takes some gigabytes, and two or three hours for all crates on two cores. Exits with
-1 if the differences are not those in the list or a crate could not be tested, and with 2 on bad arguments.
+Without --timers it builds in target/drop_in, which takes some gigabytes, and two or three hours for all crates on two
+cores. Exits with 1 if the differences are not those in the list or a crate could not be tested, and with 2 on bad
+arguments.
 ";
 
 /// Enough for the largest crate on a busy machine.
@@ -38,6 +43,7 @@ const TEST_SECONDS: u32 = 300;
 
 fn main() -> ExitCode {
     let mut write = false;
+    let mut only_timers = false;
     let mut times = 3;
     let mut names = Vec::new();
     for argument in env::args().skip(1) {
@@ -47,11 +53,17 @@ fn main() -> ExitCode {
                 return ExitCode::SUCCESS;
             }
             ("--write", _) => write = true,
+            ("--timers", _) => only_timers = true,
             (_, Ok(1..=100)) => times = argument.parse().expect("it has just been parsed"),
             _ => names.push(argument),
         }
     }
-    match run(write, times, &names) {
+    let result = match only_timers {
+        true if env::args().len() > 2 => Err("`--timers` takes no other arguments".to_owned()),
+        true => run_timers(),
+        false => run(write, times, &names),
+    };
+    match result {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
@@ -61,13 +73,31 @@ fn main() -> ExitCode {
     }
 }
 
-/// Returns whether all differences were as listed.
-fn run(write: bool, times: usize, names: &[String]) -> Result<bool, String> {
+/// The folder of this program, that of hairspring, and the list.
+fn read() -> Result<(&'static Path, PathBuf, Vec<Listed>), String> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let root = here.join("../..").canonicalize().map_err(|error| error.to_string())?;
     let list = here.join("crates");
     let list = fs::read_to_string(&list).map_err(|error| format!("{}: {error}", list.display()))?;
-    let listed = listed::read(&list)?;
+    Ok((here, root, listed::read(&list)?))
+}
+
+/// Returns whether all differences were as listed.
+fn run_timers() -> Result<bool, String> {
+    let (_, root, listed) = read()?;
+    let target = root.join(env::var_os("CARGO_TARGET_DIR").unwrap_or("target".into()));
+    let out = root.join("target/drop_in");
+    // No flags: others share what is built.
+    let surprises = timers::run(&Cargo { root, out, target, flags: "" }, &listed)?;
+    for surprise in &surprises {
+        println!("BAD: {surprise}");
+    }
+    Ok(surprises.is_empty())
+}
+
+/// Returns whether all differences were as listed.
+fn run(write: bool, times: usize, names: &[String]) -> Result<bool, String> {
+    let (here, root, listed) = read()?;
     for name in names {
         if !listed.iter().any(|listed| listed.name == *name) {
             let allowed: Vec<&str> = listed.iter().map(|listed| &*listed.name).collect();
@@ -75,7 +105,9 @@ fn run(write: bool, times: usize, names: &[String]) -> Result<bool, String> {
             return Err(format!("`{name}` is no option, no number from 1 to 100, and none of the crates {allowed}"));
         }
     }
-    let cargo = Cargo { out: root.join("target/drop_in"), root };
+    let out = root.join("target/drop_in");
+    // Newer compilers have warnings that the authors may have denied.
+    let cargo = Cargo { target: out.join("build"), out, root, flags: "--cap-lints=allow" };
     let mut is_good = true;
     for listed in listed.iter().filter(|listed| names.is_empty() || names.contains(&listed.name)) {
         match row(&cargo, listed, times) {
