@@ -26,6 +26,9 @@ pub(crate) enum Step {
     Receive(Duration),
     /// Spawns a task that sleeps, and aborts it after another time.
     Abort(Duration, Duration),
+    /// Only where the order of tasks cannot show: which of those that are due together runs first, before time advances or
+    /// after, is unspecified.
+    Advance(Duration),
 }
 
 /// A task, its step, what that saw, and when it ended.
@@ -50,7 +53,7 @@ impl Target for Program {
         let most = if random.one_in(3) { 5 } else { 12_000 / u64::try_from(self.finest.as_micros()).expect("small") };
         let mut length = || self.finest * u32::try_from(random.below(most + 1)).expect("small");
         let (a, b, c) = (length(), length(), length());
-        let step = match random.below(16) {
+        let step = match random.below(17) {
             0 => Step::Yield,
             1..=4 => Step::Sleep(a),
             5 => Step::Timeout(a, b),
@@ -60,7 +63,9 @@ impl Target for Program {
             10 => Step::Queue([a, b, c]),
             11 | 12 => Step::Send(random.index(self.tasks)),
             13 | 14 => Step::Receive(a),
-            _ => Step::Abort(a, b),
+            15 => Step::Abort(a, b),
+            _ if self.tasks == 1 => Step::Advance(Duration::from_millis(u64::try_from(a.as_millis()).expect("small"))),
+            _ => Step::Yield,
         };
         (random.index(self.tasks), step)
     }
@@ -180,6 +185,7 @@ macro_rules! world {
                         sleeper.abort();
                         _ = sleeper.await;
                     }
+                    Step::Advance(length) => time::advance(length).await,
                 }
                 0
             }
