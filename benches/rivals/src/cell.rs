@@ -8,12 +8,6 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use tools::{Rng, between};
 
-use crate::contenders::{Contender, named};
-use crate::outcome::{Outcome, child, report};
-use crate::rival::Rival;
-use crate::rivals::Tokio;
-use crate::session::{Sheet, in_words, range, ratio, take_turns};
-
 /// The length of a sleep.
 pub fn length(random: &mut Rng) -> Duration {
     between(random, Duration::from_millis(1), Duration::from_millis(10))
@@ -62,40 +56,13 @@ impl Display for Cell {
 }
 
 impl Cell {
-    /// Measures each contender in turn, in child processes.
-    pub fn measure(&self, what: &str, contenders: &[&'static Contender], rounds: u32) -> Vec<Row> {
-        Row::measure(what, contenders, rounds, |contender, round| {
-            let cell = Cell { contender: contender.name.to_owned(), seed: u64::from(round), ..self.clone() };
-            let arguments = cell.arguments();
-            Outcome::of(&child(&arguments.iter().map(String::as_str).collect::<Vec<_>>()))
-        })
-    }
-
-    /// Measures the contenders that can have so many tasks, and adds them to the sheet.
-    pub fn compare(&self, contenders: &[&'static Contender], rounds: u32, sheet: &mut Sheet) -> Vec<Row> {
-        let is_able =
-            |other: &&Contender| self.tasks <= other.most_tasks && (self.workers > 0 || other.on_current_thread);
-        let able: Vec<_> = contenders.iter().copied().filter(is_able).collect();
-        let rows = self.measure(&self.to_string(), &able, rounds);
-        let base = find(&rows, Tokio::NAME);
-        let title = self.to_string();
-        sheet.add(&title, &[&title], rows.iter().map(|row| row.cells(base)).collect());
-        rows
-    }
-
     /// The command line of the child process.
-    fn arguments(&self) -> Vec<String> {
+    pub fn arguments(&self) -> Vec<String> {
         let Cell { contender, tasks, workers, runtimes, millis, seed, has_blocked } = self;
         let numbers = [u64::from(*tasks), *workers as u64, *runtimes as u64, *millis, *seed];
         let numbers = numbers.map(|number| number.to_string());
         let flag = has_blocked.then(|| "--has-blocked".to_owned());
         ["cell".to_owned(), contender.clone()].into_iter().chain(numbers).chain(flag).collect()
-    }
-
-    /// Runs in the child process.
-    pub fn run(&self) {
-        let contender = named(&self.contender);
-        report(&(contender.measure)(contender, self).numbers());
     }
 
     pub fn random(&self, task: u32) -> Rng {
@@ -106,66 +73,6 @@ impl Cell {
     pub fn window(&self) -> Range<Instant> {
         let start = Instant::now() + WARM_UP;
         start..start + Duration::from_millis(self.millis)
-    }
-}
-
-/// The columns of [`Cell::compare`]. Ratios are to tokio's medians.
-pub const COLUMNS: &str = "scenario|contender|sleeps a second|processor percent|least percent|most percent|processor times tokio's|\
-    ns a sleep|least ns|most ns|ns times tokio's|p50|p50 times tokio's|p99|p99 times tokio's|turns a second|early";
-
-/// The outcomes of one contender.
-pub struct Row {
-    pub who: &'static Contender,
-    pub rounds: Vec<Outcome>,
-    pub all: Outcome,
-}
-
-pub fn find<'a>(rows: &'a [Row], name: &str) -> Option<&'a Row> {
-    rows.iter().find(|row| row.who.name == name)
-}
-
-impl Row {
-    pub fn measure(
-        what: &str,
-        contenders: &[&'static Contender],
-        rounds: u32,
-        measure: impl Fn(&Contender, u32) -> Outcome,
-    ) -> Vec<Row> {
-        let turns = take_turns(what, rounds, contenders.len(), |place, round| measure(contenders[place], round));
-        let row = |(who, rounds): (&&'static Contender, Vec<Outcome>)| {
-            let mut all = Outcome::default();
-            for outcome in &rounds {
-                all.add(outcome);
-            }
-            Row { who, rounds, all }
-        };
-        contenders.iter().zip(turns).map(row).collect()
-    }
-
-    /// Median, minimum and maximum.
-    pub fn range(&self, figure: impl Fn(&Outcome) -> f64) -> [f64; 3] {
-        range(self.rounds.iter().map(figure).collect())
-    }
-
-    /// How often tokio's median this is.
-    pub fn times(&self, base: Option<&Row>, figure: impl Fn(&Outcome) -> f64) -> Option<f64> {
-        base.map(|base| self.range(&figure)[0] / base.range(&figure)[0])
-    }
-
-    fn cells(&self, base: Option<&Row>) -> Vec<String> {
-        let all = &self.all;
-        let mut cells = vec![self.who.name.to_owned(), format!("{:.0}", all.per_second(all.sleeps()))];
-        cells.extend(self.range(Outcome::cpu_percent).map(|percent| format!("{percent:.1}")));
-        cells.push(ratio(self.times(base, Outcome::cpu_percent), 3));
-        cells.extend(self.range(Outcome::price).map(|nanos| format!("{nanos:.0}")));
-        cells.push(ratio(self.times(base, Outcome::price), 3));
-        for percent in [50.0, 99.0] {
-            let late = all.percentile(percent);
-            cells.extend([in_words(late), ratio(base.map(|base| late / base.all.percentile(percent)), 3)]);
-        }
-        cells.push(ratio((all.turns > 0).then(|| all.per_second(all.turns as f64)), 0));
-        cells.push(all.early.to_string());
-        cells
     }
 }
 

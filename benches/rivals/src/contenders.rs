@@ -12,6 +12,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::cell::{Cell, length};
+use crate::contender::Contender;
 use crate::floor;
 use crate::outcome::{Late, Outcome};
 use crate::rival::{Rival, Until, build, workers};
@@ -20,18 +21,6 @@ use crate::session::Scope;
 
 /// How long a worker is blocked, and then free.
 const BLOCK: Duration = Duration::from_millis(20);
-
-pub struct Contender {
-    pub name: &'static str,
-    /// Whether an early sleep is our fault.
-    pub is_ours: bool,
-    /// More would need too many open files.
-    pub most_tasks: u32,
-    pub on_current_thread: bool,
-    /// Called in the new runtime.
-    set_up: fn(),
-    pub measure: fn(&Contender, &Cell) -> Outcome,
-}
 
 pub const TIMERFD: &str = "hairspring, timerfd";
 const MILLISECOND: Duration = Duration::from_millis(1);
@@ -86,15 +75,10 @@ pub fn named(name: &str) -> &'static Contender {
     CONTENDERS.iter().find(|contender| contender.name == name).expect("a contender's name")
 }
 
-impl Contender {
-    /// Sets up the runtime's timer. Returns a function that reads the turns of our driver.
-    pub fn set_up(&self, runtime: &Runtime) -> impl Fn() -> u64 {
-        let timer = runtime.block_on(async {
-            (self.set_up)();
-            self.is_ours.then(Timer::current)
-        });
-        move || timer.as_ref().map_or(0, |timer| timer.metrics().turns())
-    }
+/// Runs in the child process.
+pub fn run(cell: &Cell) -> Outcome {
+    let contender = named(&cell.contender);
+    (contender.measure)(contender, cell)
 }
 
 fn sleep_in_tasks<U: Until>(contender: &Contender, cell: &Cell) -> Outcome {

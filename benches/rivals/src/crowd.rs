@@ -12,13 +12,14 @@ use clap::Args;
 use tools::Rng;
 use tools::machine::Meter;
 
-use crate::cell::{Row, find};
-use crate::contenders::{Contender, TIMERFD, choose, named};
+use crate::contender::Contender;
+use crate::contenders::{TIMERFD, choose, named};
 use crate::memory::hairspring_until;
 use crate::outcome::{Late, Outcome, child, report};
 use crate::population::{Count, Population, arm_cancel};
 use crate::rival::{Rival, Until, workers};
 use crate::rivals::{Hairspring, Tokio};
+use crate::row::{Row, find};
 use crate::session::{Scope, Sheet, ratio, verdict, with_range};
 
 const SIZE: usize = 1_000_000;

@@ -13,7 +13,7 @@ use rustix::time::{
 };
 
 use crate::cell::{Cell, length};
-use crate::contenders::Contender;
+use crate::contender::Contender;
 use crate::outcome::{Late, Outcome};
 
 /// The threads outlive the window by this much, because a thread that has ended is not metered.

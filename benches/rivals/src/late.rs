@@ -3,10 +3,11 @@
 use std::error::Error;
 use std::time::Duration;
 
-use crate::cell::{COLUMNS, Cell};
+use crate::cell::Cell;
 use crate::contenders::{TIMERFD, choose};
 use crate::rival::Rival;
 use crate::rivals::{AsyncIo, Hairspring, Tokio};
+use crate::row::COLUMNS;
 use crate::session::{Scope, Sheet};
 
 const NAMES: [&str; 5] = [Hairspring::NAME, TIMERFD, "hairspring, timerfd, 10 µs", Tokio::NAME, AsyncIo::NAME];

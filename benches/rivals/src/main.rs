@@ -2,6 +2,7 @@
 
 mod arm_cancel;
 mod cell;
+mod contender;
 mod contenders;
 mod crowd;
 mod firing;
@@ -14,6 +15,7 @@ mod price;
 mod record;
 mod rival;
 mod rivals;
+mod row;
 mod server;
 mod service;
 mod session;
@@ -80,7 +82,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         Some(Command::Worlds(options)) => return worlds::run(&options),
         Some(Command::Serving(serving)) => serving.run(),
         Some(Command::Memory(child)) => child.run(),
-        Some(Command::Cell(cell)) => cell.run(),
+        Some(Command::Cell(cell)) => outcome::report(&contenders::run(&cell).numbers()),
         Some(Command::CrowdChild(child)) => child.run(),
         Some(Command::World(world)) => world.run(),
     }

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::cell::{COLUMNS, Cell, Row, find};
+use crate::cell::Cell;
 use crate::contenders::{TIMERFD, choose};
 use crate::outcome::Outcome;
 use crate::rival::Rival;
 use crate::rivals::{Hairspring, Tokio};
+use crate::row::{COLUMNS, Row, find};
 use crate::session::{Scope, Sheet, verdict};
 
 /// About 170, 890, 3,600, 8,900, 25,000, 84,000 and 330,000 timers per second.

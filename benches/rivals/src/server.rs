@@ -19,7 +19,8 @@ use tokio::task::JoinSet;
 use tools::machine::{Meter, switches};
 use tools::{Histogram, median};
 
-use crate::contenders::{Contender, TIMERFD, choose, named};
+use crate::contender::Contender;
+use crate::contenders::{TIMERFD, choose, named};
 use crate::rival::{Rival, Until, build, workers};
 use crate::rivals::{Hairspring, Tokio};
 use crate::service::{connect, listen};
