@@ -44,7 +44,8 @@ impl Capacity {
         match self.most.load(Ordering::Relaxed) {
             NONE => Ok(()),
             most => {
-                let more = |taken| (taken + room <= most).then_some(taken + room);
+                // What was reset while it waited may take more than there is.
+                let more = |taken| (room == 0 || taken + room <= most).then_some(taken + room);
                 self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).map(drop)
             }
         }
