@@ -44,7 +44,7 @@ mod on_test_clocks {
     /// tokio 5429: wakers that call the timer. netty 14081, 14959, 6947: sleeps that do not end, and wrong counts.
     #[test]
     fn a_timer_agrees_with_its_model() {
-        rounds::<timer::World>(60);
+        rounds::<timer::World>(120);
     }
 
     /// tokio 8274, 6751, 8320, 2217, 1700, 849, 868, go 47329, 47762: changes that do not wake the poller. tokio 2473,
