@@ -21,9 +21,9 @@ use tokio::runtime::Handle;
 use tokio::task;
 
 use crate::clock::{self, Hooks, instant, source};
-use crate::core::alarm::driver_sleep::{DriverSleep, processed};
+use crate::core::alarm::driver_sleep::DriverSleep;
 use crate::core::alarm::{Alarm, TimerfdAlarm, TurnAlarm, has_threads};
-use crate::core::engine::{By, TimerHold, TimerHooks, TimerLease, Turn};
+use crate::core::engine::{By, TimerHold, TimerHooks, TimerLease};
 use crate::wheel::Tick;
 
 pub(crate) trait DriverHooks {
@@ -41,8 +41,6 @@ pub(crate) struct Driver {
     timer: TimerLease,
     /// The user's choice, or what replaces it.
     alarm: Alarm,
-    /// Whether the runtime may have `enable_time`, which a clock that a test pauses needs.
-    may_have_time: bool,
     /// Whether the clock was paused when the alarm was chosen.
     was_paused: Option<bool>,
     sleep: Option<DriverSleep>,
@@ -70,12 +68,11 @@ impl Driver {
             alarm => alarm,
         };
         let inline = Waker::from(Arc::new(FireInline(timer.hold())));
-        Driver { timer, alarm, may_have_time: true, was_paused: None, sleep: None, timerfd: None, inline }
+        Driver { timer, alarm, was_paused: None, sleep: None, timerfd: None, inline }
     }
 
     /// Call this before spawning the driver, as a whole task, on `runtime`.
     pub(crate) fn in_a_task_of(self, runtime: &Handle) -> Self {
-        self.timer.engine().has_runtime();
         if self.alarm == Alarm::Auto {
             self.timer.engine().io.begin(runtime);
         }
@@ -128,11 +125,8 @@ impl Driver {
         if is_paused {
             source::one_is_held();
         }
-        if self.may_have_time && (self.alarm == Alarm::Tokio || is_paused) {
-            self.may_have_time = self.make_sleep().is_ok();
-            if self.may_have_time {
-                return TurnAlarm::DriverSleep;
-            }
+        if (self.alarm == Alarm::Tokio || is_paused) && self.make_sleep().is_ok() {
+            return TurnAlarm::DriverSleep;
         }
         assert!(
             has_threads(),
@@ -153,8 +147,7 @@ impl Driver {
         // tokio moves a paused clock to this alarm, so it must not be too early.
         let is_paused = self.was_paused == Some(true);
         let earliest = if is_paused { TimerLease::first_deadline } else { TimerLease::earliest };
-        let turn = Turn { at: Some(timer.engine().reached()), ..Turn::of(By::Driver) };
-        if let Some(next) = timer.run_turn(turn, earliest) {
+        if let Some(next) = timer.run_turn(By::Driver, Some(timer.engine().reached()), earliest) {
             let is_set = next < Tick::MAX && (!is_paused || next <= timer.now() || Hooks::may_set_alarm());
             sleep.set(is_set.then(|| clock::instant_of(next)));
         }
@@ -200,8 +193,8 @@ impl Wake for FireInline {
             engine.change_alarm(TurnAlarm::Thread);
         }
         let before = PASSES.replace(true);
-        let at = is_paused.then(|| engine.shown(processed));
-        timer.run_turn(Turn { by: By::Pass { is_paused }, at }, TimerLease::earliest);
+        let at = is_paused.then(|| engine.shown());
+        timer.run_turn(By::Pass { is_paused }, at, TimerLease::earliest);
         PASSES.set(before);
     }
 }

@@ -1,8 +1,7 @@
 //! Runs code that may panic: user code, and calls that need `enable_io` or `enable_time` on the current runtime.
 //!
 //! tokio does not say whether a runtime has these, and panics if the one needed is missing. The panic is caught here,
-//! but it prints a message, and it ends a program that aborts on panics. Outside any runtime the call would certainly
-//! fail, and is skipped.
+//! but it prints a message, and it ends a program that aborts on panics.
 //
 // Invariants
 // 1. A call that panics without a driver is made only if the user has chosen an alarm that needs that driver, if the
@@ -11,8 +10,6 @@
 use std::io;
 use std::mem::{forget, needs_drop};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-
-use tokio::runtime::Handle;
 
 /// Calls `code` and catches its panic: one bad waker must not keep others from being woken. The panic hook has already
 /// reported it.
@@ -41,11 +38,10 @@ pub(crate) fn drop_all<T>(values: impl IntoIterator<Item = T>) {
     first.unwrap_or_else(|payload| resume_unwind(payload));
 }
 
-/// Creates something that registers with a driver of the current runtime. If the driver or the runtime is missing, the
-/// error is of the kind `Unsupported`.
+/// Creates something that registers with a driver of the current runtime. If the driver is missing, the error is of the
+/// kind `Unsupported`.
 pub(crate) fn if_enabled<T>(make: impl FnOnce() -> T) -> io::Result<T> {
-    let result = Handle::try_current().ok().and_then(|_| catch_unwind(AssertUnwindSafe(make)).ok());
-    result.ok_or_else(|| io::ErrorKind::Unsupported.into())
+    catch_unwind(AssertUnwindSafe(make)).map_err(|_| io::ErrorKind::Unsupported.into())
 }
 
 #[cfg(test)]

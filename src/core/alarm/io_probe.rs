@@ -18,7 +18,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard};
 
-use tokio::runtime::{self, Handle, RuntimeMetrics};
+use tokio::runtime::{Handle, RuntimeMetrics};
 
 use crate::util::{sync, waits};
 
@@ -34,7 +34,6 @@ pub(crate) struct IoProbe {
 }
 
 struct Search {
-    runtime: runtime::Id,
     metrics: RuntimeMetrics,
     /// The numbers of its workers' threads. The next check considers the last.
     threads: VecDeque<u32>,
@@ -49,8 +48,7 @@ impl IoProbe {
     }
 
     pub(crate) fn begin(&self, runtime: &Handle) {
-        let metrics = runtime.metrics();
-        let search = Search { runtime: runtime.id(), metrics, threads: VecDeque::new(), checks: 0, turns_left: 0 };
+        let search = Search { metrics: runtime.metrics(), threads: VecDeque::new(), checks: 0, turns_left: 0 };
         self.set(self.lock(), CAN_BE_SEEN.then_some(search), false);
     }
 
@@ -62,14 +60,9 @@ impl IoProbe {
         self.found.load(Relaxed)
     }
 
-    /// Notes the calling worker for later checks, if it is one of the runtime's: the timer of a task that comes late
-    /// may have ended, and its memory may serve another. For tasks spawned on the timer's runtime, before any user
-    /// code.
+    /// Notes the calling worker for later checks. For the timer's driver, a task of the runtime that holds the engine.
     pub(crate) fn note_worker(&self) {
         self.with_search(|search| {
-            if Handle::try_current().is_ok_and(|here| here.id() != search.runtime) {
-                return;
-            }
             let thread = waits::current_number();
             if !search.threads.contains(&thread) {
                 search.threads.push_front(thread);
@@ -207,36 +200,13 @@ mod tests {
         assert!(!finds_io_on_one_thread(Builder::new_current_thread().enable_time(), 20));
     }
 
-    fn idle() -> (Runtime, Arc<IoProbe>) {
+    #[test]
+    fn the_search_ends_after_32_checks() {
         let runtime = Builder::new_multi_thread().worker_threads(1).build().unwrap();
         let search = Arc::new(IoProbe::new());
         search.begin(runtime.handle());
-        note_a_worker(&runtime, &search);
-        (runtime, search)
-    }
-
-    fn note_a_worker(runtime: &Runtime, search: &Arc<IoProbe>) {
-        let search = search.clone();
-        runtime.block_on(runtime.spawn(async move { search.note_worker() })).unwrap();
-    }
-
-    /// A bug that this crate had: a probe that ran after its timer had ended noted its worker in the search for another
-    /// runtime, which had the timer's memory by then.
-    #[test]
-    fn no_worker_of_another_runtime_is_noted() {
-        let (runtime, search) = idle();
-        let (other, _) = idle();
-        let noted = || search.lock().as_ref().unwrap().threads.clone();
-        let own = noted();
-        assert_eq!(own.len(), 1);
-        note_a_worker(&other, &search);
-        assert_eq!(noted(), own);
-        drop(runtime);
-    }
-
-    #[test]
-    fn the_search_ends_after_32_checks() {
-        let (_runtime, search) = idle();
+        let of_task = search.clone();
+        runtime.block_on(runtime.spawn(async move { of_task.note_worker() })).unwrap();
         let (mut checks, mut turns) = (0, 0);
         while search.lock().is_some() {
             turns += 1;

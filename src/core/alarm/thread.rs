@@ -12,7 +12,7 @@
 // 2. A sleeping thread wakes no later than the first booking. If that takes a notification, it gets one, and no other
 //    until it has checked the bookings. A thread that cannot be woken sleeps for at most `SLEEP_SLICE`.
 // 3. Handlers are called without any lock of this module. One that panics does not stop the others.
-// 4. No waker of another executor or a user runs on this thread, unless no helper thread can be started.
+// 4. No waker of a user runs on this thread, unless no helper thread can be started.
 // 5. A forked process starts its own thread at its first booking, and knows nothing of its parent's bookings.
 // 6. The file is set only under the lock, to the instant at which the thread has to wake. If the program has closed it,
 //    the booking that notices starts another thread.
@@ -45,7 +45,7 @@ pub(crate) trait AlarmHandler: Send + Sync {
     fn alarm(&'static self);
 }
 
-/// The number of the memory whose timer books.
+/// The number of the engine that books.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct BookingId(pub(crate) u64);
 

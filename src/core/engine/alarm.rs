@@ -11,11 +11,11 @@ use crate::core::alarm::TurnAlarm;
 use crate::core::alarm::thread::{self, AlarmHandler};
 use crate::core::helpers;
 use crate::core::parker::{Locked, Phase};
-use crate::util::sync;
+use crate::util::sync::{self, MODELLED};
 use crate::wheel::Tick;
 
 /// How long a called driver may take until the alarm thread looks for its turn; each time, twice as long. Without a
-/// runtime, how long a turn may take to begin before another helper is sent.
+/// driver, how long a turn may take to begin before another helper is sent.
 pub(super) const PATIENCE: Duration = Duration::from_millis(1);
 
 /// How long a runtime may fail to come to its drivers before a helper turns for it. A worker that computes is not a
@@ -87,7 +87,8 @@ impl Engine {
     fn call_again(&'static self, mut state: Locked<'_, EngineState>) -> Due {
         let now = sync::now();
         let since = *state.called.get_or_insert(now);
-        let patience = if state.has_runtime { PATIENCE_WITH_RUNTIME } else { Duration::ZERO };
+        // Without a runtime, as in a model, there is no pass to wait for.
+        let patience = if state.is_driverless || MODELLED { Duration::ZERO } else { PATIENCE_WITH_RUNTIME };
         if now.duration_since(since) >= patience {
             return Due::Helper;
         }
@@ -161,6 +162,8 @@ impl AlarmHandler for Engine {
         if self.ignores_alarm.load(std::sync::atomic::Ordering::Relaxed) {
             return;
         }
+        // Read first: the engine may serve another timer by the time that this one is found late.
+        let timer = self.lease(self.holders.epoch());
         match self.due() {
             Due::Nothing => {}
             Due::Wake(driver) => {
@@ -168,7 +171,7 @@ impl AlarmHandler for Engine {
                 driver.wake();
             }
             Due::Helper => {
-                if let Some(timer) = self.lease(self.holders.epoch()).try_hold() {
+                if let Some(timer) = timer.try_hold() {
                     helpers::send(move || timer.help_the_driver());
                 }
             }

@@ -33,10 +33,10 @@ use std::time::Instant;
 use tokio::runtime::Handle;
 
 pub(crate) use self::lease::{Owner, TimerHold, TimerHooks, TimerLease};
-pub(crate) use self::turn::{By, Turn};
+pub(crate) use self::turn::By;
 use crate::clock::source::{self, Source};
 use crate::clock::{self, instant};
-use crate::core::alarm::driver_sleep::is_processed;
+use crate::core::alarm::driver_sleep::{is_processed, processed};
 use crate::core::alarm::io_probe::IoProbe;
 use crate::core::alarm::thread::BookingId;
 use crate::core::alarm::{TimerfdAlarm, TurnAlarm};
@@ -78,8 +78,6 @@ pub(crate) struct EngineState {
     driver: Option<Waker>,
     /// Since when the driver has been called and no turn of its own has come.
     called: Option<Instant>,
-    /// Whether a tokio runtime polls the driver. Without one, as in a model, there is no pass to wait for.
-    has_runtime: bool,
     pub(crate) alarm: TurnAlarm,
     /// When the alarm thread next checks the `timerfd` or the helpers, at the latest.
     checks_at: Option<Instant>,
@@ -121,7 +119,7 @@ impl Engine {
     }
 
     /// Opens a timer whose driver is about to be spawned, or one without a driver. Returns whether its clock is paused.
-    pub(crate) fn open(&'static self, is_driverless: bool, coalesce: Ticks) -> bool {
+    fn open(&'static self, is_driverless: bool, coalesce: Ticks) -> bool {
         self.clock.follow_runtime();
         let mut state = self.begin(is_driverless, coalesce);
         if is_driverless {
@@ -141,7 +139,7 @@ impl Engine {
     }
 
     /// Opens a timer as if its driver had been woken.
-    pub(crate) fn begin(&self, is_driverless: bool, coalesce: Ticks) -> Locked<'_, EngineState> {
+    fn begin(&self, is_driverless: bool, coalesce: Ticks) -> Locked<'_, EngineState> {
         let mut state = self.parker.lock();
         state.leave();
         let coalesce = Coalesce::new(coalesce);
@@ -161,16 +159,11 @@ impl Engine {
     }
 
     /// Lets no turn begin until the driver is called.
-    pub(crate) fn stop(&'static self, state: &mut Locked<'_, EngineState>) {
+    fn stop(&'static self, state: &mut Locked<'_, EngineState>) {
         if !state.scan_again() {
             state.leave();
         }
         self.cancel_check(state);
-    }
-
-    /// A tokio runtime is about to poll the driver.
-    pub(crate) fn has_runtime(&self) {
-        self.parker.lock().has_runtime = true;
     }
 
     /// The driver was polled: notes its waker for the next call.
@@ -226,8 +219,8 @@ impl Engine {
         }
     }
 
-    /// The time of a paused clock, as far as tokio's timers have `processed` it if they move the clock.
-    pub(crate) fn shown(&self, processed: fn(Tick) -> Tick) -> Tick {
+    /// The time of a paused clock, as far as tokio's timers have processed it if they move the clock.
+    pub(crate) fn shown(&self) -> Tick {
         let now = self.clock.now();
         let is_tokios = self.parker.lock().alarm.is_the_drivers();
         if is_tokios { processed(now) } else { now }
@@ -289,7 +282,7 @@ impl Engine {
     }
 
     /// Wakes the driver, makes the alarm thread check that a turn follows, and unlocks.
-    pub(crate) fn call(&'static self, mut state: Locked<'_, EngineState>) {
+    fn call(&'static self, mut state: Locked<'_, EngineState>) {
         state.leave();
         self.watch(&mut state);
         wake(state);

@@ -26,7 +26,6 @@ fn opened(is_driverless: bool) -> &'static Engine {
     let engine = Engine::new(0);
     engine.ignores_alarm.store(true, Relaxed);
     engine.open(is_driverless, Ticks(0));
-    engine.has_runtime();
     engine
 }
 
@@ -212,4 +211,14 @@ fn a_driver_that_is_woken_though_nothing_waits_is_watched() {
     let woken = Woken::new();
     engine.driver_came(woken.clone().into());
     wait_until("it is woken again", || woken.is_woken());
+}
+
+/// A bug that this crate had: between the opening of a timer and the spawning of its driver, a helper could fire what
+/// was due, although the runtime had not looked at its sockets.
+#[test]
+fn a_driver_that_is_about_to_be_spawned_is_waited_for() {
+    let engine = Engine::new(0);
+    engine.ignores_alarm.store(true, Relaxed);
+    engine.open(false, Ticks(0));
+    assert!(!matches!(engine.due(), Due::Helper));
 }

@@ -26,14 +26,6 @@ pub(crate) enum By {
     Helper,
 }
 
-/// How a turn is run.
-#[derive(Clone, Copy)]
-pub(crate) struct Turn {
-    pub(crate) by: By,
-    /// Fires everything that is due at this tick, instead of part of what is due now.
-    pub(crate) at: Option<Tick>,
-}
-
 /// The maximum number of scans in a turn. A turn repeats its scan if earlier deadlines are registered during it.
 const SCANS: usize = 8;
 
@@ -41,12 +33,6 @@ const SCANS: usize = 8;
 const WORK: usize = 1024;
 
 const HOLD: usize = 4;
-
-impl Turn {
-    pub(crate) fn of(by: By) -> Turn {
-        Turn { by, at: None }
-    }
-}
 
 impl Engine {
     /// Begins a turn, and returns a list for its wakers. It does not if the timer has ended, while a test sets the
@@ -70,7 +56,7 @@ impl Engine {
 
     /// Ends a turn that `fired` timers by `now` and found `earliest`. Returns when the next turn begins, which may be
     /// later than `earliest` if timers are coalesced, or `None` if this turn has to scan again.
-    pub(crate) fn end_turn(&'static self, now: Tick, fired: usize, earliest: Tick) -> Option<Tick> {
+    pub(super) fn end_turn(&'static self, now: Tick, fired: usize, earliest: Tick) -> Option<Tick> {
         let mut state = self.parker.lock();
         if !self.goes_on(&mut state) {
             return Some(Tick::MAX);
@@ -110,13 +96,13 @@ impl Engine {
 
 impl TimerLease {
     /// Runs a turn, unless the timer has ended, a test sets the time, or another turn is in progress, which then scans
-    /// again. `earliest` finds the earliest remaining deadline. Returns `None` if more timers are due, and otherwise when
-    /// the next turn begins, if that is known.
-    pub(crate) fn run_turn(self, turn: Turn, earliest: fn(TimerLease) -> Tick) -> Option<Tick> {
-        let Some(mut wakes) = self.engine().begin_turn(turn.by) else {
+    /// again. Fires everything that is due `at` a tick, or part of what is due now. `earliest` finds the earliest remaining
+    /// deadline. Returns `None` if more timers are due, and otherwise when the next turn begins, if that is known.
+    pub(crate) fn run_turn(self, by: By, at: Option<Tick>, earliest: fn(TimerLease) -> Tick) -> Option<Tick> {
+        let Some(mut wakes) = self.engine().begin_turn(by) else {
             return Some(Tick::MAX);
         };
-        let next = self.scan(turn.at, earliest, &mut wakes);
+        let next = self.scan(at, earliest, &mut wakes);
         if next.is_none() {
             self.engine().interrupt_turn();
         }
@@ -187,6 +173,6 @@ impl TimerHold {
         let _entered = runtime.as_ref().map(Handle::enter);
         // On a paused clock nothing is late: the driver was woken, and runs a turn.
         let is_paused = runtime.is_some() && !instant::clock_is_the_systems();
-        while !is_paused && timer.run_turn(Turn::of(By::Helper), TimerLease::earliest).is_none() {}
+        while !is_paused && timer.run_turn(By::Helper, None, TimerLease::earliest).is_none() {}
     }
 }

@@ -6,7 +6,7 @@ use std::task::{Poll, Waker};
 
 use super::{Task, Woken, World, check, far, near, poll, poll_elapsed, race, race_three, using};
 use crate::core::alarm::TurnAlarm;
-use crate::core::engine::{By, TimerLease, Turn};
+use crate::core::engine::{By, TimerLease};
 use crate::future::Sleep;
 #[cfg(hairspring_loom)]
 use crate::util::sync::atomic::Ordering::SeqCst;
@@ -127,7 +127,7 @@ fn look_on_a_paused_clock(world: World) -> Arc<Woken> {
     let (woken, engine) = (Woken::new(), world.timer.engine());
     engine.driver_came(Waker::from(woken.clone()));
     engine.parker.lock().alarm = TurnAlarm::DriverSleep;
-    let next = world.timer.run_turn(Turn { at: Some(engine.reached()), ..Turn::of(By::Driver) }, TimerLease::earliest);
+    let next = world.timer.run_turn(By::Driver, Some(engine.reached()), TimerLease::earliest);
     assert!(next.is_some());
     woken
 }
