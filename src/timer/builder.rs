@@ -244,8 +244,8 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// Returns an error if a setting is out of range, if there is no current tokio runtime or that was shut down, or if
-    /// the runtime lacks what the alarm needs or the system cannot provide it, for example because too many files are
+    /// Returns an error if a setting is out of range, if there is no current tokio runtime or that was shut down (unless
+    /// the timer is on a `ManualClock`), or if the runtime lacks what the alarm needs or the system cannot provide it, for example because too many files are
     /// open. See [`Alarm`] for when tokio panics instead. If this is the process's first timer, the system may also
     /// refuse to start a thread, which all alarms but [`Alarm::Tokio`] need.
     ///

@@ -16,6 +16,22 @@ fn timer_on(clock: &ManualClock) -> Timer {
     Timer::builder().clock(clock).build().unwrap()
 }
 
+/// A bug that this crate had: of more than 64 sleeps with one deadline, the first had not elapsed when they were woken.
+#[test]
+fn each_of_many_sleeps_with_one_deadline_has_elapsed_when_it_is_woken() {
+    let clock = ManualClock::new();
+    let timer = timer_on(&clock);
+    let sleeps: Arc<Vec<_>> = Arc::new((0..200).map(|_| Mutex::new(timer.sleep(HOUR))).collect());
+    let elapsed = Arc::new(Mutex::new(Vec::new()));
+    for (number, sleep) in sleeps.iter().enumerate() {
+        let (all, elapsed) = (sleeps.clone(), elapsed.clone());
+        let waker = on_wake(move || elapsed.lock().unwrap().push(all[number].lock().unwrap().is_elapsed()));
+        assert!(poll_with(&mut *sleep.lock().unwrap(), &waker).is_pending());
+    }
+    clock.advance(HOUR);
+    assert_eq!(*elapsed.lock().unwrap(), [true; 200]);
+}
+
 #[test]
 fn timers_fire_in_order_each_at_its_deadline() {
     let clock = ManualClock::new();

@@ -120,6 +120,20 @@ impl ShardLease {
         deadline <= fired_through && self.has_fired_through(deadline, fired_through)
     }
 
+    /// The same of an entry of its own. Of entries with one deadline, some are taken out before others.
+    pub(crate) fn has_taken_out(self, key: Key, deadline: Tick) -> bool {
+        let is_next = || {
+            let fired_through = Tick(self.shard.fired_through.load(Ordering::Acquire));
+            self.shard.expiry(deadline) == fired_through + Ticks::ONE
+        };
+        let is_out = || {
+            let state = self.shard.lock();
+            // A timer that has ended has taken out what had not come.
+            self.shard.life.load(Ordering::Relaxed) | DEFAULT == self.default && state.wheel.deadline(key).is_none()
+        };
+        self.has_fired(deadline) || is_next() && is_out()
+    }
+
     #[inline(never)]
     fn has_fired_through(self, deadline: Tick, fired_through: Tick) -> bool {
         self.shard.expiry(deadline) <= fired_through && self.serves()

@@ -352,7 +352,7 @@ impl Sleep {
     /// ```
     #[must_use]
     pub fn is_elapsed(&self) -> bool {
-        self.flags.has(Flags::DONE) || self.entry().is_some_and(|(lease, _)| lease.has_fired(self.deadline))
+        self.flags.has(Flags::DONE) || self.entry().is_some_and(|(lease, key)| lease.has_taken_out(key, self.deadline))
     }
 
     /// Sets a new deadline, in any state: waiting, never polled, or completed.

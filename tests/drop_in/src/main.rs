@@ -29,7 +29,7 @@ tests/drop_in/results.csv for each, and checks that the differences are those in
   TIMES     how often to run each; 3 by default
   --write   also write the rows, their totals and the compiler into tests/drop_in/results.csv, and print the totals
   --timers  only what tokio, tokio-util and tokio-stream themselves test of timers: the files in the list, switched,
-            once, each for at most two minutes, in less than a minute; builds in CARGO_TARGET_DIR, or else in target
+            once, each file for at most two minutes; builds in CARGO_TARGET_DIR, or else in target
   --help    print this
 
 Without --timers it builds in target/drop_in, which takes some gigabytes, and two or three hours for all crates on two
