@@ -249,7 +249,7 @@ fn poll(slot: Slot, same: bool, on_wake: Option<Do>, on_drop: Option<Do>) {
     let expected = model::with(|model| model.before_poll(slot, token));
     let answer = polled(&mut sleep, &mut Context::from_waker(&waker));
     let kept = (same || token % 4 == 0).then(|| (waker.clone(), token));
-    model::with(|model| model.after_poll(slot, sleep, expected, answer, kept));
+    model::with(|model| model.after_poll(slot, token, sleep, expected, answer, kept));
     drop_wakers((waker, left));
 }
 

@@ -95,6 +95,7 @@ struct Place {
 
 /// A sleep that was cancelled or polled in the middle of the turn that fires it. Its waker may or may not be woken.
 pub(super) struct Limbo {
+    slot: Slot,
     token: u64,
     expiry: u64,
     era: u64,
@@ -240,7 +241,7 @@ impl Model {
     fn limbo_of(&self, slot: Slot) -> Option<Limbo> {
         match self.places[slot].state {
             State::Waiting { expiry, token } if self.firing && expiry <= self.now() => {
-                Some(Limbo { token, expiry, era: self.places[slot].era })
+                Some(Limbo { slot, token, expiry, era: self.places[slot].era })
             }
             _ => None,
         }
@@ -264,7 +265,7 @@ impl Model {
         pending < capacity
     }
 
-    /// The answer that the poll must give.
+    /// The answer that the poll must give. If the turn has perhaps not taken out the sleep yet, it may be pending, too.
     pub(super) fn before_poll(&mut self, slot: Slot, token: u64) -> Answer {
         let expiry = self.setup.expiry(self.places[slot].deadline);
         let (answer, after) = match self.places[slot].state {
@@ -289,8 +290,17 @@ impl Model {
         answer
     }
 
-    pub(super) fn after_poll(&mut self, slot: Slot, sleep: TrySleep, expected: Answer, answer: Answer, kept: Kept) {
+    pub(super) fn after_poll(
+        &mut self,
+        slot: Slot,
+        token: u64,
+        sleep: TrySleep,
+        expected: Answer,
+        answer: Answer,
+        kept: Kept,
+    ) {
         let (now, deadline) = (self.now(), self.places[slot].deadline);
+        let expiry = self.setup.expiry(deadline);
         let state = match (expected, answer) {
             (Answer::Ready, Answer::Ready) | (Answer::Pending, Answer::Pending | Answer::Thrown) => {
                 self.places[slot].state
@@ -298,6 +308,12 @@ impl Model {
             // The drop of another waker panicked. The sleep is out of the timer, but its poll gave no answer.
             (Answer::Ready, Answer::Thrown) => State::Fired,
             (Answer::Shutdown, Answer::Shutdown) | (Answer::Full, Answer::Full) => State::Idle,
+            // The turn has more sleeps to take out, and will wake this one. The last waker is not woken any more.
+            (Answer::Ready, Answer::Pending) if self.firing && format!("{sleep:?}").contains("waiting") => {
+                let last = self.limbo.iter().rposition(|limbo| limbo.slot == slot).expect("it was due");
+                self.limbo.remove(last);
+                State::Waiting { expiry, token }
+            }
             // After a shutdown, a sleep may still be ready if its deadline has passed.
             (Answer::Shutdown, Answer::Ready) if now >= deadline => State::Done,
             _ => panic!("a poll at {now}, with a deadline of {deadline}, is {answer:?} instead of {expected:?}"),
