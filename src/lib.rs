@@ -66,10 +66,10 @@
 //!
 //! # Panics
 //!
-//! A future of this crate panics in four cases:
+//! Outside `test_util`, a future of this crate panics in four cases:
 //!
 //! - It has to wait on a [`Timer`] that is at its limit or was shut down. [`TrySleep`], whatever was made `fallible`, and
-//!   [`io::TimeoutStream`] return an error instead, and `tower::TimeoutLayer` answers with one.
+//!   [`io::TimeoutStream`] return an error instead, and after a shutdown `tower::TimeoutLayer` answers with one.
 //! - It has to wait, and the current runtime was shut down, as with tokio.
 //! - It starts the process's first timer, and the system refuses a thread.
 //! - It has to wait outside a runtime, on WebAssembly.

@@ -42,7 +42,7 @@ use crate::test_util::{held, own_clock};
 #[doc(alias = "start_paused")]
 #[track_caller]
 pub fn pause() {
-    assert!(own_clock::here().is_none(), "time is already frozen");
+    assert!(own_clock::here().is_none(), "time is already frozen: the clock of a bubble is paused from the start");
     assert_tokio_can("pause");
     tokio::time::pause();
     // From now on no thread relies on its cached timer, which may belong to an outer runtime.

@@ -152,9 +152,8 @@ impl Builder {
     /// - What [`fallible`](crate::Timeout::fallible) returns, and a [`try_sleep`](Timer::try_sleep), resolve to an
     ///   [error](crate::error::Error::is_at_capacity), and so do the operations of an
     ///   [`io::TimeoutStream`](crate::io::TimeoutStream).
-    /// - A request to a `tower::TimeoutLayer` fails with that error, or is answered by the layer's `respond_with`.
-    /// - Anything else panics. Queues, maps, stream adapters and `HyperTimer` therefore refuse such a timer, and
-    ///   [`install`](Builder::install) returns an error.
+    /// - Anything else panics. Queues, maps, stream adapters, `tower::TimeoutLayer` and `HyperTimer` therefore refuse such a
+    ///   timer, and [`install`](Builder::install) returns an error.
     ///
     /// A sleep counts from the first poll that finds its deadline ahead until it fires, is dropped or is shut down, or
     /// until a poll or a reset finds the deadline passed. After it has fired, a reset makes it count again from the next
@@ -244,9 +243,9 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// Returns an error if a setting is out of range, if there is no current tokio runtime or that was shut down (unless
-    /// the timer is on a `ManualClock`), or if the runtime lacks what the alarm needs or the system cannot provide it, for example because too many files are
-    /// open. See [`Alarm`] for when tokio panics instead. If this is the process's first timer, the system may also
+    /// Returns an error if a setting is out of range, if there is no current tokio runtime or that was shut down, or if
+    /// the runtime lacks what the alarm needs or the system cannot provide it, for example because too many files are
+    /// open. A timer on a `ManualClock` needs no runtime. See [`Alarm`] for when tokio panics instead. If this is the process's first timer, the system may also
     /// refuse to start a thread, which all alarms but [`Alarm::Tokio`] need.
     ///
     /// # Examples
@@ -292,7 +291,7 @@ impl Builder {
     /// ```
     pub fn install(self) -> Result<Timer, BuildError> {
         if let Some(most) = self.max_pending {
-            let allowed = "an installed timer must have no limit, because what does not know of it would panic";
+            let allowed = "must not be set for `install`, because a plain `sleep` would panic at the limit";
             return Err(BuildError::out_of_range("max_pending", most, allowed));
         }
         let (runtime, timer, driver) = self.build_here()?;

@@ -198,7 +198,7 @@ impl Timer {
     #[track_caller]
     pub(crate) fn unlimited(&self, item: &str) -> &Timer {
         if let Some(most) = self.lease.capacity() {
-            panic!("a `{item}` cannot return an error, and this timer has a `max_pending` of {most}: use one without");
+            panic!("`{item}` does not accept a timer with `max_pending` (here {most}): build one without it");
         }
         self
     }

@@ -10,8 +10,8 @@ use crate::common::{HOUR, panicked, undriven};
 fn a_timer_with_a_capacity_is_refused_where_it_is_chosen() {
     let (timer, _runtime) = undriven(Timer::builder().max_pending(5));
     let refused = |item, line| {
-        let why = "cannot return an error, and this timer has a `max_pending` of 5: use one without";
-        (format!("a `{item}` {why}"), file!().to_owned(), line)
+        let why = "does not accept a timer with `max_pending` (here 5): build one without it";
+        (format!("`{item}` {why}"), file!().to_owned(), line)
     };
     let stream = pending::<u8>;
     assert_eq!(panicked(|| DelayQueue::<u8>::with_timer(&timer)), refused("DelayQueue", line!()));
@@ -26,7 +26,7 @@ fn a_timer_with_a_capacity_is_refused_where_it_is_chosen() {
         assert_eq!(panicked(|| HyperTimer::with_timer(&timer)), refused("HyperTimer", line!()));
         assert_eq!(panicked(|| HyperTimer::from(timer.clone())), refused("HyperTimer", line!()));
     }
-    let map = "timer is one with a `max_pending` of 5: must have none, because the stream cannot return an error";
+    let map = "timer is one with a `max_pending` of 5: must be one without, because the stream cannot return an error";
     let (message, file, line) = panicked(|| DeadlineMap::<u8, u8>::with_timer(&timer));
     assert_eq!((&*message, &*file, line), (map, file!(), line!() - 1));
 }

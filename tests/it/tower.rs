@@ -63,7 +63,7 @@ fn a_timer_that_was_shut_down_fails_requests_before_they_begin() {
 fn a_timer_with_max_pending_is_refused() {
     let (timer, _runtime) = undriven(Timer::builder().max_pending(1));
     let message = panic_message(|| TimeoutLayer::new(HOUR).with_timer(&timer));
-    assert!(message.starts_with("a `TimeoutLayer` cannot return an error"), "{message}");
+    assert!(message.starts_with("`TimeoutLayer` does not accept a timer with `max_pending`"), "{message}");
 }
 
 /// A request: how long it takes, and how long it may take.

@@ -236,7 +236,7 @@ fn elsewhere_the_way_out_is_named() {
 #[test]
 fn a_bubbles_own_clock_is_always_paused() {
     Kind::Workers(2).run(|| async {
-        assert_eq!(panicked(pause).0, "time is already frozen");
+        assert!(panicked(pause).0.starts_with("time is already frozen"));
         assert!(panicked(resume).0.starts_with("the clock of a bubble with workers or a grace cannot run"));
         advance(HOUR).await;
     });

@@ -236,7 +236,7 @@ impl<K, V, S> Builder<K, V, S> {
             return Err(BuildError::out_of_range("max_lifetime", lifetime, "must be at least 1ns"));
         }
         if let Some(most) = config.timer.as_ref().and_then(|timer| timer.lease.capacity()) {
-            let allowed = "must have none, because the stream cannot return an error";
+            let allowed = "must be one without, because the stream cannot return an error";
             return Err(BuildError::out_of_range("timer", format_args!("one with a `max_pending` of {most}"), allowed));
         }
         config.shards = config.shards.next_power_of_two();

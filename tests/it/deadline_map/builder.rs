@@ -18,7 +18,7 @@ fn settings_out_of_range_are_refused() {
         (builder().max_entries(0), "max_entries is 0: must be at least 1"),
         (
             builder().timer(&undriven(Timer::builder().max_pending(5)).0),
-            "timer is one with a `max_pending` of 5: must have none, because the stream cannot return an error",
+            "timer is one with a `max_pending` of 5: must be one without, because the stream cannot return an error",
         ),
         (builder().max_lifetime(Duration::ZERO), "max_lifetime is 0ns: must be at least 1ns"),
     ];
