@@ -2,8 +2,8 @@
 //! If an update fails one of these, the place that it names needs another answer.
 
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
@@ -45,6 +45,8 @@ fn a_yield_waits_for_the_end_of_the_pass_on_a_worker_and_for_nothing_elsewhere()
 #[cfg(unix)]
 #[test]
 fn a_pass_looks_at_sockets_then_at_timers_then_wakes_what_has_yielded() {
+    use std::sync::Mutex;
+
     struct Notes(&'static str, Arc<Mutex<Vec<&'static str>>>);
     impl Wake for Notes {
         fn wake(self: Arc<Self>) {

@@ -7,7 +7,7 @@ use std::time::Instant as Real;
 
 use crate::common::{HOUR, ms, must_end};
 use hairspring::test_util::Bubble;
-use hairspring::{Duration, Instant, sleep, timeout};
+use hairspring::{Duration, Instant, sleep};
 use tokio::sync::mpsc;
 
 /// Runs `test` in bubbles with a grace, and fails if it hangs.
@@ -66,7 +66,7 @@ fn outside_messages_restart_the_grace() {
 
 /// A bug that this crate had: the grace counted time in which the whole process stood still, as in a debugger, and the
 /// clock jumped.
-#[cfg(unix)]
+#[cfg(target_os = "linux")]
 #[test]
 fn a_process_that_stands_still_has_no_grace() {
     use rustix::process::{Pid, Signal, kill_process};
@@ -77,7 +77,7 @@ fn a_process_that_stands_still_has_no_grace() {
         return Bubble::new().grace(Duration::from_secs(1)).workers(2).run(|| async {
             let mut messages = messages();
             for _ in 0..MESSAGES {
-                timeout(HOUR, messages.recv()).await.expect("no time passes").unwrap();
+                hairspring::timeout(HOUR, messages.recv()).await.expect("no time passes").unwrap();
             }
         });
     }

@@ -1,6 +1,8 @@
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::alarm::{Due, PATIENCE, PATIENCE_WITH_RUNTIME, PATIENCE_WITH_TIMERFD};
+#[cfg(target_os = "linux")]
+use super::alarm::PATIENCE_WITH_TIMERFD;
+use super::alarm::{Due, PATIENCE, PATIENCE_WITH_RUNTIME};
 use super::*;
 use crate::core::alarm::thread;
 use crate::core::models::{Woken, wait_until};
