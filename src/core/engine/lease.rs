@@ -122,7 +122,7 @@ impl TimerLease {
         if !is_driverless && Hooks::opens_here(timer) {
             return Ok(timer);
         }
-        if timer.engine().open(is_driverless, settings.coalesce) {
+        if timer.engine.open(is_driverless, settings.coalesce) {
             timer.publish_removals();
         }
         Ok(timer)
@@ -172,7 +172,7 @@ impl TimerLease {
         if !self.engine.holders.end(self.epoch) {
             return None;
         }
-        self.engine().close();
+        self.engine.close();
         let pending = self.all().iter().map(Shard::close).sum();
         // The thread that ends a timer takes over its initial holder.
         self.let_go();
@@ -194,11 +194,11 @@ impl TimerLease {
     }
 
     pub(crate) fn now(self) -> Tick {
-        self.engine().clock.now()
+        self.engine.clock.now()
     }
 
     pub(crate) fn name(self) -> Option<&'static str> {
-        self.engine().parker.lock().name
+        self.engine.parker.lock().name
     }
 
     pub(crate) fn capacity(self) -> Option<usize> {
@@ -221,7 +221,7 @@ impl TimerLease {
     pub(crate) fn next_shard(self) -> ShardLease {
         let shards = self.all();
         // A clock under a test's control uses one wheel: equal deadlines then fire in the order of registration.
-        let is_alone = self.engine().clock.is_shown();
+        let is_alone = self.engine.clock.is_shown();
         let number = if is_alone { 0 } else { self.engine.threads.fetch_add(1, Relaxed) };
         ShardLease::new(&shards[number % shards.len()], self.epoch)
     }

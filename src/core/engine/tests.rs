@@ -108,6 +108,13 @@ fn timerfd() -> (tokio::runtime::Runtime, Arc<TimerfdAlarm>) {
 }
 
 #[cfg(target_os = "linux")]
+fn parked_on_a_timerfd() -> (&'static Engine, tokio::runtime::Runtime) {
+    let (engine, (runtime, alarm)) = (parked(), timerfd());
+    set_alarm(engine, TurnAlarm::Timerfd(alarm));
+    (engine, runtime)
+}
+
+#[cfg(target_os = "linux")]
 #[test]
 fn a_timerfd_is_moved_to_an_earlier_deadline_and_replaced_if_it_fails() {
     const HOUR: Ticks = Ticks(3_600_000_000_000);
@@ -129,9 +136,7 @@ fn a_timerfd_is_moved_to_an_earlier_deadline_and_replaced_if_it_fails() {
 #[cfg(target_os = "linux")]
 #[test]
 fn while_a_timerfd_is_in_time_turns_put_the_alarm_threads_check_off() {
-    let engine = parked();
-    let (_runtime, alarm) = timerfd();
-    set_alarm(engine, TurnAlarm::Timerfd(alarm));
+    let (engine, _runtime) = parked_on_a_timerfd();
     let turn = || {
         assert!(comes(engine));
         engine.end_turn(Tick(1), 1, clock::now() + Ticks(1_000_000)).unwrap();
@@ -186,9 +191,7 @@ fn without_a_driver_each_turn_that_ends_early_is_followed_up_soon() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_timerfd_that_was_late_is_checked_after_a_millisecond() {
-    let engine = parked();
-    let (_runtime, alarm) = timerfd();
-    set_alarm(engine, TurnAlarm::Timerfd(alarm));
+    let (engine, _runtime) = parked_on_a_timerfd();
     let checks_after = || {
         let deadline = clock::now() + Ticks(1 << 44);
         engine.end_turn(Tick(1), 1, deadline).unwrap();

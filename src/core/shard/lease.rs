@@ -46,6 +46,12 @@ impl ShardLease {
         self.shard.life.load(Ordering::SeqCst) == self.default
     }
 
+    /// Whether the timer has not ended, also if another was installed instead.
+    #[inline]
+    fn is_open(self, order: Ordering) -> bool {
+        self.shard.life.load(order) | DEFAULT == self.default
+    }
+
     /// Whether the shard has not been opened for a later timer.
     #[inline]
     fn serves(self) -> bool {
@@ -88,8 +94,7 @@ impl ShardLease {
     pub(crate) fn reached(self) -> Tick {
         let reached = self.shard.engine.reached();
         // Checked last: a later timer's turns come after its shards were opened.
-        let is_open = self.shard.life.load(Ordering::Acquire) | DEFAULT == self.default;
-        if is_open { reached } else { Tick::ZERO }
+        if self.is_open(Ordering::Acquire) { reached } else { Tick::ZERO }
     }
 
     /// How late the timer may fire an entry on purpose.
@@ -129,7 +134,7 @@ impl ShardLease {
         let is_out = || {
             let state = self.shard.lock();
             // A timer that has ended has taken out what had not come.
-            self.shard.life.load(Ordering::Relaxed) | DEFAULT == self.default && state.wheel.deadline(key).is_none()
+            self.is_open(Ordering::Relaxed) && state.wheel.deadline(key).is_none()
         };
         self.has_fired(deadline) || is_next() && is_out()
     }
@@ -144,7 +149,7 @@ impl ShardLease {
         let shard = self.shard;
         let deadline = shard.expiry_here(deadline);
         let mut state = shard.lock();
-        let admitted = if shard.life.load(Ordering::Relaxed) | DEFAULT != self.default {
+        let admitted = if !self.is_open(Ordering::Relaxed) {
             Err(InsertError::Closed)
         } else if shard.is_past(&state, deadline) {
             Err(InsertError::AlreadyDue)
