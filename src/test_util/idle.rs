@@ -89,14 +89,9 @@ impl Activity {
     /// Whether the runtime is idle, and nothing has run since it took these steps.
     pub(super) fn is_idle(&self, since: Steps) -> bool {
         let reads = || {
-            let mut count = self.probe(self.rests().filter(|&count| count == since.count)?)?;
-            let (mut quiet, start) = (0, Instant::now());
-            while quiet < ROUNDS {
-                let after = self.call_all(count).filter(|_| start.elapsed() < MAX_READING)?;
-                quiet = if after == count + self.a_call_counts() { quiet + 1 } else { 0 };
-                count = after;
-            }
-            self.probe(count)
+            let before = self.probe(self.rests().filter(|&count| count == since.count)?)?;
+            let called = (0..ROUNDS).try_fold(before, |count, _| self.call_all(count))?;
+            self.probe(called)
         };
         reads().is_some()
     }
@@ -125,27 +120,29 @@ impl Activity {
     }
 
     /// Makes all workers run a task at the same time, so that the runtime has handled all sockets that were ready. Returns
-    /// the new count, which is higher by more than the call if anything else ran, or if workers woke each other in vain.
+    /// the new count, or `None` if anything else ran.
+    ///
+    /// A worker that finds a task first wakes another to look for more. That one looks in vain if it comes before the next
+    /// call, and not if it comes later. So it is waited for: then the count tells what ran, however the threads run.
     fn call_all(&self, before: u64) -> Option<u64> {
         let gate = Arc::<Mutex<()>>::default();
         let closed = lock(&gate);
         let (sender, calls) = mpsc::channel();
         let workers = self.metrics.num_workers();
-        for _ in 0..workers {
+        let mut expected = before;
+        for called in 1..=workers {
             let (gate, sender) = (gate.clone(), sender.clone());
             registry::spawn(&self.runtime, "hairspring clock", async move {
                 let _ = sender.send(());
                 drop(lock(&gate));
             });
+            calls.recv_timeout(MAX_READING).ok()?;
+            expected += if called < workers { 3 } else { 1 };
+            wait_until(MAX_READING, || self.steps().count >= expected);
         }
-        let all_came = (0..workers).all(|_| calls.recv_timeout(MAX_READING).is_ok());
         drop(closed);
-        all_came.then(|| self.rests_at(before + self.a_call_counts())).flatten()
-    }
-
-    /// How much the count rises if each worker runs one task and nothing else.
-    fn a_call_counts(&self) -> u64 {
-        2 * self.metrics.num_workers() as u64
+        expected += workers as u64;
+        self.rests_at(expected).filter(|&count| count == expected)
     }
 
     /// Waits until the runtime rests at a count of `at_least`.
@@ -201,5 +198,38 @@ impl Nap {
         } else {
             rest((looking / 4).min(Nap::LONGEST));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use tokio::runtime::Builder;
+
+    use super::*;
+
+    /// A bug that this crate had: beside busy threads, workers that looked for work in vain passed for some that ran.
+    #[test]
+    fn an_idle_runtime_is_found_idle_on_a_busy_machine() {
+        let runtime = Builder::new_multi_thread().worker_threads(2).build().unwrap();
+        let activity = Activity::of(runtime.handle(), None);
+        let over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    while !over.load(SeqCst) {
+                        std::hint::spin_loop();
+                    }
+                });
+            }
+            let found = (0..20).filter(|_| {
+                wait_until(Duration::MAX, || activity.rests().is_some());
+                activity.is_idle(activity.steps())
+            });
+            let found = found.count();
+            over.store(true, SeqCst);
+            assert_eq!(found, 20);
+        });
     }
 }

@@ -22,7 +22,7 @@ use crate::test_util::lock;
 use crate::util::sync::Counter;
 
 /// How long a thread or a worker may take to come before a check is abandoned.
-pub(super) const MAX_READING: Duration = Duration::from_millis(200);
+pub(super) const MAX_READING: Duration = Duration::from_secs(1);
 
 /// Marks a future that has ended, instead of the number of its last poll.
 const ENDED: u64 = u64::MAX / 2;

@@ -135,6 +135,32 @@ fn a_workers_count_of_parks_is_odd_while_it_is_parked() {
     }
 }
 
+/// `test_util/idle.rs` counts what runs beside a call of all workers.
+#[cfg(target_has_atomic = "64")]
+#[test]
+fn a_worker_that_finds_a_task_wakes_another_to_look_for_more() {
+    let runtime = Builder::new_multi_thread().worker_threads(3).build().unwrap();
+    let parks = || (0..3).map(|worker| runtime.metrics().worker_park_unpark_count(worker)).sum::<u64>();
+    let until = |count| {
+        while parks() < count {
+            std::thread::yield_now();
+        }
+    };
+    until(3);
+    // The worker unparks, and the other unparks and parks again.
+    let first = crate::common::block_a_worker(runtime.handle());
+    until(6);
+    let second = crate::common::block_a_worker(runtime.handle());
+    until(9);
+    // None is left to wake.
+    let third = crate::common::block_a_worker(runtime.handle());
+    until(10);
+    drop((first, second, third));
+    until(13);
+    std::thread::sleep(Duration::from_millis(5));
+    assert_eq!(parks(), 13);
+}
+
 /// `test_util/own_runtime.rs`: if our own work runs on the only thread, all earlier work has ended.
 #[test]
 fn blocking_work_begins_in_order_and_an_idle_thread_ends_at_once() {
