@@ -22,7 +22,7 @@ use tokio::task;
 use crate::clock::{Hooks, instant};
 use crate::core::registry::{self, TaskHooks};
 use crate::test_util::chance::{self, Random};
-use crate::test_util::keeper::{Keeper, Limits};
+use crate::test_util::keeper::{FAILED, Keeper, Limits};
 use crate::test_util::manual::ManualClock;
 use crate::test_util::own_runtime::{OwnRuntime, OwnThreads};
 use crate::test_util::settle::settle_for_a_while;
@@ -389,8 +389,7 @@ impl Bubble {
         // No clock has moved since the future ended, and from now on none will.
         let _still = keeper.keep_still(None);
         own.end();
-        let output = output
-            .map_err(|waiting| format!("deadlock: nothing is left to wake the bubble's own future\n{waiting}"))?;
+        let output = output?;
         let mut left = waiting(&own);
         if left.0 > 0 {
             settle_for_a_while().await;
@@ -403,8 +402,8 @@ impl Bubble {
     }
 }
 
-/// Returns the output of a future. If the bubble is given up first, returns a description of everything that waits,
-/// taken before the future is dropped.
+/// Returns the output of a future. If the bubble is given up first, returns why, with a description of everything that
+/// waits, taken before the future is dropped.
 async fn unless_given_up<F: Future>(
     own: &Arc<OwnRuntime>,
     future: F,
@@ -413,7 +412,12 @@ async fn unless_given_up<F: Future>(
     let (mut future, mut given_up) = (pin!(future), pin!(given_up));
     poll_fn(|cx| match own.poll(future.as_mut()) {
         Poll::Ready(output) => Poll::Ready(Ok(output)),
-        Poll::Pending => given_up.as_mut().poll(cx).map(|_| Err(waiting(own).1)),
+        Poll::Pending => given_up.as_mut().poll(cx).map(|given_up| {
+            Err(match given_up {
+                Ok(()) => format!("deadlock: nothing is left to wake the bubble's own future\n{}", waiting(own).1),
+                Err(_) => FAILED.into(),
+            })
+        }),
     })
     .await
 }

@@ -34,6 +34,10 @@ use crate::wheel::Tick;
 /// The clock may stand still for this long, in real time, before it is reported.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// Why a test cannot go on if the thread has panicked.
+pub(super) const FAILED: &str = "the thread `hairspring-clock`, which checks whether the runtime is idle, has panicked: its \
+    message comes before this one";
+
 static KEEPERS: RwLock<Vec<Arc<Keeper>>> = RwLock::new(Vec::new());
 
 pub(crate) struct Keeper {
@@ -43,6 +47,8 @@ pub(crate) struct Keeper {
     state: Mutex<State>,
     thread: OnceLock<Thread>,
     has_ended: AtomicBool,
+    /// Whether its thread has panicked.
+    has_failed: AtomicBool,
 }
 
 #[derive(Default)]
@@ -121,6 +127,7 @@ impl Keeper {
             state: Mutex::default(),
             thread: OnceLock::new(),
             has_ended: AtomicBool::new(false),
+            has_failed: AtomicBool::new(false),
         });
         keepers.push(keeper.clone());
         if let Some(clock) = &keeper.clock {
@@ -142,9 +149,14 @@ impl Keeper {
 
     /// Another runtime may get the id of one that has ended.
     fn end(self: &Arc<Self>) {
-        self.has_ended.store(true, SeqCst);
         own_clock::remove(self.runtime().id());
         unpoisoned(KEEPERS.write()).retain(|known| !Arc::ptr_eq(known, self));
+        self.stop();
+    }
+
+    /// From now on nothing is told that the runtime is idle.
+    fn stop(&self) {
+        self.has_ended.store(true, SeqCst);
         let mut state = self.state();
         let gone = (state.blocks.take(), std::mem::take(&mut state.waiting));
         drop(state);
@@ -215,6 +227,10 @@ impl Keeper {
         held::wake_drivers_on(self.runtime());
     }
 
+    pub(super) fn has_failed(&self) -> bool {
+        self.has_failed.load(SeqCst)
+    }
+
     /// Lets the thread tell a test that the runtime is idle.
     pub(super) fn tell_when_idle(self: &Arc<Self>, waiting: Waiting) {
         let mut state = self.state();
@@ -230,8 +246,12 @@ impl Keeper {
     /// Starts the thread, unless it runs. It ends with the runtime.
     pub(super) fn start(self: &Arc<Self>, limits: Option<Limits>) {
         self.thread.get_or_init(|| {
-            let runs = Run::new(self.clone(), limits);
-            match thread::Builder::new().name("hairspring-clock".into()).spawn(move || runs.run()) {
+            let (runs, ends) = (Run::new(self.clone(), limits), Ends(self.clone()));
+            let run = move || {
+                let _ends = ends;
+                runs.run();
+            };
+            match thread::Builder::new().name("hairspring-clock".into()).spawn(run) {
                 Ok(thread) => thread.thread().clone(),
                 Err(error) => {
                     panic!("hairspring failed to start the thread that checks whether a runtime is idle: {error}")
@@ -299,6 +319,16 @@ impl Drop for Still {
         if may_alarm {
             held::wake_drivers_on(keeper.runtime());
         }
+    }
+}
+
+/// Lets nobody wait for a thread that has panicked.
+struct Ends(Arc<Keeper>);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        self.0.has_failed.store(thread::panicking(), SeqCst);
+        self.0.stop();
     }
 }
 

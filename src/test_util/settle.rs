@@ -16,7 +16,7 @@ use tokio::task;
 use crate::clock::instant::{self, FAR_FUTURE};
 use crate::clock::{self, source::LAST};
 use crate::test_util::by_tokio;
-use crate::test_util::keeper::{Keeper, Still, Waiting};
+use crate::test_util::keeper::{FAILED, Keeper, Still, Waiting};
 use crate::test_util::manual::allowed;
 use crate::test_util::pause::{self, if_paused};
 
@@ -215,6 +215,7 @@ impl Settle {
         keeper.tell_when_idle(Waiting { number: self.still.number, tell, gives_up: self.gives_up });
         // An error means that the runtime has ended, which may be about to drop the task.
         if told.await.is_err() {
+            assert!(!keeper.has_failed(), "{FAILED}");
             task::yield_now().await;
         }
     }

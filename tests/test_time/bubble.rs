@@ -8,7 +8,8 @@ use std::thread;
 
 use crate::common::{HOUR, OnDrop, current_thread, ms, must_end, panic_message};
 use crate::kinds::{DAY, Kind, on_each};
-use hairspring::test_util::{Bubble, bubble};
+use futures::FutureExt;
+use hairspring::test_util::{Bubble, bubble, settle};
 use hairspring::{Duration, Instant, interval, sleep, timeout};
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
@@ -160,6 +161,22 @@ fn panics_pass_through_and_bad_runtimes_are_refused() {
     paused.enable_all().start_paused(true);
     let message = panic_message(|| Bubble::new().runtime(paused).grace(ms(1)).run(|| async {}));
     assert!(message.contains("leave out `start_paused`"), "{message}");
+}
+
+/// A bug that this crate had: the thread that moves the clock panicked. The test hung, or failed with a false deadlock.
+#[test]
+fn a_test_fails_if_the_system_refuses_the_threads_that_moving_the_clock_takes() {
+    let refused = || {
+        let mut builder = Builder::new_current_thread();
+        // Nobody has room for such a stack. The clock moves once a thread has shown that no blocking work is left.
+        builder.enable_all().thread_stack_size(usize::MAX / 4);
+        builder
+    };
+    for moves in [|| sleep(HOUR).left_future(), || settle().right_future()] {
+        let bubble = Bubble::new().grace(ms(1)).runtime(refused());
+        let message = must_end(move || panic_message(|| bubble.run(moves)));
+        assert!(message.contains("has panicked: its message comes before this one"), "{message}");
+    }
 }
 
 #[test]
