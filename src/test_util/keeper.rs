@@ -34,6 +34,10 @@ use crate::wheel::Tick;
 /// The clock may stand still for this long, in real time, before it is reported.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// The least patience. tokio moves its clock right after a worker counts as parked, and a check at that time keeps it from
+/// that.
+const LEAST: Duration = Duration::from_millis(20);
+
 /// Why a test cannot go on if the thread has panicked.
 pub(super) const FAILED: &str = "the thread `hairspring-clock`, which checks whether the runtime is idle, has panicked: its \
     message comes before this one";
@@ -409,7 +413,7 @@ impl Run {
         let grace = self.grace();
         match (job, &self.limits) {
             (Job::Tell, _) => (Some(Duration::ZERO), Duration::ZERO),
-            (Job::GiveUp, Some(limits)) => (Some(limits.patience), limits.patience),
+            (Job::GiveUp, Some(limits)) => (Some(limits.patience.max(LEAST)), limits.patience),
             (Job::MoveClock, _) => (Some(grace), grace),
             _ => (None, grace),
         }
