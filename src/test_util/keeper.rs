@@ -250,9 +250,9 @@ impl Keeper {
     /// Starts the thread, unless it runs. It ends with the runtime.
     pub(super) fn start(self: &Arc<Self>, limits: Option<Limits>) {
         self.thread.get_or_init(|| {
-            let (runs, ends) = (Run::new(self.clone(), limits), Ends(self.clone()));
-            let run = move || {
-                let _ends = ends;
+            let runs = Run::new(self.clone(), limits);
+            let run = || {
+                let _ends = Ends(runs.keeper.clone());
                 runs.run();
             };
             match thread::Builder::new().name("hairspring-clock".into()).spawn(run) {
