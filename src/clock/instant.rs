@@ -187,7 +187,9 @@ pub(crate) fn clock_is_the_systems() -> bool {
 /// Whether tokio's clock stands still while the system's advances.
 #[cfg(any(test, feature = "test-util"))]
 pub(crate) fn is_paused() -> bool {
-    stands(tokio::time::Instant::now)
+    // A clock that runs never stands. One that is paused may move just now.
+    const TRIES: u32 = 100;
+    (0..TRIES).any(|_| stands(tokio::time::Instant::now))
 }
 
 /// Whether a clock is the system's: unless a test has paused or moved it, a reading of the system's lies between two
@@ -310,6 +312,20 @@ mod tests {
         assert!(is_paused());
         tokio::time::resume();
         assert!(!is_paused());
+    }
+
+    /// A bug that this crate had: a hold on another thread panicked, because the clock was not paused.
+    #[test]
+    fn a_clock_is_paused_while_its_runtime_moves_it() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        let asks = runtime.spawn_blocking(|| (0..20_000).all(|_| is_paused()));
+        let moves = async {
+            while !asks.is_finished() {
+                tokio::time::advance(Duration::from_millis(1)).await;
+            }
+            asks.await
+        };
+        assert!(runtime.block_on(moves).unwrap());
     }
 
     /// A bug that this crate had: if the thread was interrupted between two readings while the system's clock passed
