@@ -474,7 +474,9 @@ impl Run {
             (Job::GiveUp, clock)
                 if keeper.time() == self.time && !clock.as_ref().is_some_and(ManualClock::has_work) =>
             {
-                keeper.unchanged(version).and(self.limits.take()).is_some_and(|limits| limits.give_up.send(()).is_ok())
+                let unchanged = keeper.unchanged(version);
+                let limits = unchanged.as_ref().and_then(|_| self.limits.take());
+                limits.is_some_and(|limits| limits.give_up.send(()).is_ok())
             }
             _ => false,
         }
@@ -508,4 +510,36 @@ fn tell_the_last(mut state: MutexGuard<'_, State>, meant: impl Fn(&Waiting) -> b
 /// Bypasses the test harness, which keeps the output of `eprintln` until the test ends.
 fn print(text: &str) {
     let _ = io::stderr().write_all(text.as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::runtime::Builder;
+
+    use super::*;
+    use crate::test_util::idle::wait_until;
+
+    /// A bug that this crate had: a hold that was taken while a bubble was about to be given up ended the bubble.
+    #[test]
+    fn a_bubble_is_not_given_up_if_its_clock_was_held_just_now() {
+        let runtime = Builder::new_multi_thread().worker_threads(1).build().unwrap();
+        let keeper = Keeper::open(runtime.handle(), None, Some(ManualClock::new()));
+        let (give_up, mut given_up) = oneshot::channel();
+        let mut run =
+            Run::new(keeper.clone(), Some(Limits { grace: Duration::ZERO, patience: Duration::ZERO, give_up }));
+        let mut acts = |version| {
+            wait_until(Duration::MAX, || {
+                run.look();
+                run.steps.all_rest
+            });
+            run.act(Job::GiveUp, version)
+        };
+        let before = keeper.state().version;
+        drop(keeper.keep_still(Some(Location::caller())));
+        assert!(!acts(before));
+        assert_eq!(given_up.try_recv(), Err(oneshot::error::TryRecvError::Empty));
+        let now = keeper.state().version;
+        assert!(acts(now));
+        assert_eq!(given_up.try_recv(), Ok(()));
+    }
 }
