@@ -524,7 +524,7 @@ mod tests {
     fn a_bubble_is_not_given_up_if_its_clock_was_held_just_now() {
         let runtime = Builder::new_multi_thread().worker_threads(1).build().unwrap();
         let keeper = Keeper::open(runtime.handle(), None, Some(ManualClock::new()));
-        let (give_up, mut given_up) = oneshot::channel();
+        let (give_up, mut told) = oneshot::channel();
         let mut run =
             Run::new(keeper.clone(), Some(Limits { grace: Duration::ZERO, patience: Duration::ZERO, give_up }));
         let mut acts = |version| {
@@ -537,9 +537,9 @@ mod tests {
         let before = keeper.state().version;
         drop(keeper.keep_still(Some(Location::caller())));
         assert!(!acts(before));
-        assert_eq!(given_up.try_recv(), Err(oneshot::error::TryRecvError::Empty));
+        assert_eq!(told.try_recv(), Err(oneshot::error::TryRecvError::Empty));
         let now = keeper.state().version;
         assert!(acts(now));
-        assert_eq!(given_up.try_recv(), Ok(()));
+        assert_eq!(told.try_recv(), Ok(()));
     }
 }
