@@ -133,7 +133,7 @@ impl Bubble {
     }
 
     /// Sets the real time without activity after which the bubble counts as deadlocked. The default is one second, after
-    /// the [`grace`](Bubble::grace) if there is one, and the least 20 ms.
+    /// the [`grace`](Bubble::grace) if there is one; the least is 20 ms.
     ///
     /// Raise it if the bubble waits for something outside: one of your threads, another process, a server.
     /// Alternatively, [`hold`](crate::test_util::hold()) the clock: a bubble is not given up while its clock is held.
