@@ -1,21 +1,27 @@
-//! [`Driver`]: the task that lets a timer's turns follow the passes of its runtime, and keeps its alarm.
+//! [`Driver`]: the task of a timer in a runtime. It chooses the alarm, and ends the timer with the runtime.
 //!
 //! A *pass* is one run of the runtime's own drivers: tokio looks at its sockets, then at its timers, then wakes the tasks
-//! that have yielded. A turn runs there, as one of these: what it fires finds the data that had come.
+//! that have yielded. What tokio does with tasks says nothing about its drivers: which worker polls this one, and when,
+//! and who has the drivers meanwhile. So where the runtime has an I/O driver, that calls [`OnEvent`] in the middle of its
+//! pass, and the task turns nothing.
+//!
+//! Elsewhere the task turns. It reads the clock, yields, and fires what was due by then once tokio has woken it after a
+//! pass. That has seen all data that came before, if it was this worker's pass: the only one of its runtime, mostly. With
+//! [`Alarm::Tokio`], tokio's own timers wake the task, in a pass.
 //
 // Invariants
-// 1. Each poll lets one turn follow, after it has chosen another alarm if the clock has changed.
-// 2. No turn of the runtime's fires what became due after the pass before it began. If only the driver can set the alarm,
-//    a tokio sleep, its poll fires nothing: that sleep goes off within a pass.
+// 1. No turn of the runtime's fires what became due after the look at its sockets that the turn follows.
+// 2. A poll that brings no turn by itself lets an alarm bring one, or waits for a pass.
 // 3. Dropping the driver ends its timer and wakes all waiting tasks. The driver completes once the timer has ended.
 // 4. If the runtime lacks what an alarm needs, the driver uses the alarm thread.
 
-use std::cell::Cell;
 use std::future::Future;
 use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
 use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::task;
@@ -23,7 +29,8 @@ use tokio::task;
 use crate::clock::{self, Hooks, instant, source};
 use crate::core::alarm::driver_sleep::DriverSleep;
 use crate::core::alarm::{Alarm, TimerfdAlarm, TurnAlarm, has_threads};
-use crate::core::engine::{By, TimerHold, TimerHooks, TimerLease};
+use crate::core::engine::{By, PATIENCE_WITH_ONE_WORKER, PATIENCE_WITH_TIMERFD, TimerHold, TimerHooks, TimerLease};
+use crate::util::sync::Counter;
 use crate::wheel::Tick;
 
 pub(crate) trait DriverHooks {
@@ -38,28 +45,36 @@ impl DriverHooks for Hooks {}
 
 /// The task of a timer.
 pub(crate) struct Driver {
-    timer: TimerLease,
+    /// Held: a later timer in the same engine must not meet this driver.
+    timer: TimerHold,
     /// The user's choice, or what replaces it.
     alarm: Alarm,
+    /// How late a `timerfd` may be, with several workers.
+    patience: Duration,
     /// Whether the clock was paused when the alarm was chosen.
     was_paused: Option<bool>,
+    /// The alarm on a paused clock.
     sleep: Option<DriverSleep>,
     timerfd: Option<Arc<TimerfdAlarm>>,
-    /// Runs a turn. tokio calls it within a pass.
-    inline: Waker,
+    /// The pass that this waits for; with tokio's alarm and on a paused clock, any.
+    pass: Option<Arc<Pass>>,
 }
 
-/// Fires due timers inside tokio's pass, and calls the timer's driver only for the rest. A worker that fires there wakes
-/// another worker once per batch; a task would do so once per timer.
-struct FireInline(TimerHold);
+/// Runs a turn when the runtime's I/O driver reports the alarm.
+struct OnEvent(TimerHold);
 
-thread_local! {
-    static PASSES: Cell<bool> = const { Cell::new(false) };
+/// Runs a turn when tokio's timers process the alarm, on a paused clock: tests see timers fire at the same points as
+/// tokio's.
+struct OnPausedClock(TimerHold);
+
+/// Wakes the driver's task after a pass.
+struct Pass {
+    task: Waker,
+    /// A tick before the pass, or `Tick::MAX` if it may fire what is due at its end.
+    began: Tick,
+    /// The tick by which a turn fires; 0 before the pass.
+    fires_until: Counter,
 }
-
-/// Lets `waker` be called at the end of the current pass, or of the next if none is under way. Outside of a runtime's
-/// threads it is called at once.
-struct AfterPass(Waker);
 
 impl Driver {
     pub(crate) fn new(timer: TimerLease, alarm: Alarm) -> Self {
@@ -67,95 +82,116 @@ impl Driver {
             Alarm::Auto | Alarm::Thread if !has_threads() => Alarm::Tokio,
             alarm => alarm,
         };
-        let inline = Waker::from(Arc::new(FireInline(timer.hold())));
-        Driver { timer, alarm, was_paused: None, sleep: None, timerfd: None, inline }
+        // With this choice, the alarm thread calls a worker at the deadline itself.
+        let patience = if alarm == Alarm::Thread { Duration::ZERO } else { PATIENCE_WITH_TIMERFD };
+        Driver { timer: timer.hold(), alarm, patience, was_paused: None, sleep: None, timerfd: None, pass: None }
     }
 
     /// Call this before spawning the driver, as a whole task, on `runtime`.
     pub(crate) fn in_a_task_of(self, runtime: &Handle) -> Self {
-        if self.alarm == Alarm::Auto {
-            self.timer.engine().io.begin(runtime);
+        if self.takes_what_is_found() {
+            self.timer.lease().engine().io.begin(runtime, !instant::clock_is_the_systems());
         }
         self
+    }
+
+    /// Whether an I/O driver is used once it was found.
+    fn takes_what_is_found(&self) -> bool {
+        matches!(self.alarm, Alarm::Auto | Alarm::Thread)
     }
 
     /// Creates what the configured alarm needs on the current runtime. Otherwise the first poll does.
     pub(crate) fn make_alarm(&mut self) -> io::Result<()> {
         match self.alarm {
             Alarm::Auto | Alarm::Thread => Ok(()),
-            Alarm::Tokio => self.make_sleep(),
+            Alarm::Tokio => DriverSleep::new(Waker::noop().clone()).map(drop),
             Alarm::Timerfd => self.timerfd().map(drop),
         }
     }
 
-    fn make_sleep(&mut self) -> io::Result<()> {
-        if self.sleep.is_none() {
-            self.sleep = Some(DriverSleep::new(self.inline.clone())?);
-        }
-        Ok(())
-    }
-
     fn timerfd(&mut self) -> io::Result<Arc<TimerfdAlarm>> {
         if self.timerfd.is_none() {
-            let io_is_found = self.timer.engine().io.found();
-            self.timerfd = Some(Arc::new(TimerfdAlarm::new(&after_pass(&self.inline), io_is_found)?));
+            let event = Waker::from(Arc::new(OnEvent(self.timer.clone())));
+            let is_alone = Handle::current().metrics().num_workers() == 1;
+            let patience = if is_alone { PATIENCE_WITH_ONE_WORKER } else { self.patience };
+            let io_is_found = self.timer.lease().engine().io.found();
+            self.timerfd = Some(Arc::new(TimerfdAlarm::new(&event, io_is_found, patience)?));
         }
         Ok(self.timerfd.clone().expect("it was just made"))
     }
 
     /// Reads the clock, and chooses the alarm if that has changed.
-    fn prepare(&mut self) {
-        let engine = self.timer.engine();
+    fn prepare(&mut self, task: &Waker) {
+        let engine = self.timer.lease().engine();
         let is_paused = !instant::clock_is_the_systems();
         if is_paused {
             // Before the turn: its scan must not find cancelled entries.
-            self.timer.publish_removals();
+            self.timer.lease().publish_removals();
         }
-        let found_io = self.alarm == Alarm::Auto && engine.io.found();
+        let found_io = self.takes_what_is_found() && engine.io.found();
         if found_io || self.was_paused != Some(is_paused) {
             self.alarm = if found_io { Alarm::Timerfd } else { self.alarm };
             self.was_paused = Some(is_paused);
-            let alarm = self.choose(is_paused);
+            let alarm = self.choose(is_paused, task);
             engine.change_alarm(alarm);
         }
     }
 
     /// Panics if the runtime lacks what the alarm needs, and there can be no alarm thread.
-    fn choose(&mut self, is_paused: bool) -> TurnAlarm {
+    fn choose(&mut self, is_paused: bool, task: &Waker) -> TurnAlarm {
+        (self.sleep, self.pass) = (None, None);
         if is_paused {
             source::one_is_held();
+            self.timer.lease().engine().io.rest();
+            let waker = Arc::new(OnPausedClock(self.timer.clone())).into();
+            self.sleep = DriverSleep::new(waker).ok();
+            return if self.sleep.is_some() { TurnAlarm::Paused } else { TurnAlarm::Nothing };
         }
-        if (self.alarm == Alarm::Tokio || is_paused) && self.make_sleep().is_ok() {
-            return TurnAlarm::DriverSleep;
-        }
+        let alarm = match self.alarm {
+            Alarm::Timerfd => self.timerfd().map(TurnAlarm::Timerfd).ok(),
+            Alarm::Tokio => {
+                let any = Pass::new(task, Tick::MAX);
+                let sleep = DriverSleep::new(any.clone().into()).ok();
+                self.pass = sleep.is_some().then_some(any);
+                sleep.map(TurnAlarm::Tokio)
+            }
+            Alarm::Auto | Alarm::Thread => None,
+        };
         assert!(
-            has_threads(),
+            has_threads() || alarm.is_some(),
             "this platform has no threads: a timer's driver needs a tokio runtime with `enable_time`"
         );
-        self.sleep = None;
-        match self.alarm {
-            _ if is_paused => TurnAlarm::Nothing,
-            Alarm::Timerfd => self.timerfd().map_or(TurnAlarm::Thread, TurnAlarm::Timerfd),
-            _ => TurnAlarm::Thread,
-        }
+        alarm.unwrap_or_default()
     }
 
-    /// Lets a turn follow the runtime's next pass.
-    fn let_a_turn_follow(&mut self) {
-        let timer = self.timer;
-        let Some(sleep) = &mut self.sleep else { return after_pass(&self.inline).wake() };
+    /// On a paused clock, lets an alarm of tokio's move it to the next deadline.
+    fn set_tokios_alarm(&mut self) -> bool {
+        let (timer, Some(sleep)) = (self.timer.lease(), &mut self.sleep) else { return false };
         // tokio moves a paused clock to this alarm, so it must not be too early.
-        let is_paused = self.was_paused == Some(true);
-        let earliest = if is_paused { TimerLease::first_deadline } else { TimerLease::earliest };
-        if let Some(next) = timer.run_turn(By::Driver, Some(timer.engine().reached()), earliest) {
-            let is_set = next < Tick::MAX && (!is_paused || next <= timer.now() || Hooks::may_set_alarm());
-            sleep.set(is_set.then(|| clock::instant_of(next)));
+        if let Some(next) = timer.run_turn(By::Driver, timer.engine().reached(), TimerLease::first_deadline) {
+            let is_set = next < Tick::MAX && (next <= timer.now() || Hooks::may_set_alarm());
+            if sleep.set(is_set.then(|| clock::instant_of(next))) {
+                OnPausedClock::turn(timer);
+            }
+        }
+        true
+    }
+
+    /// Turns after a pass, or waits for one.
+    fn turn_after_a_pass(&mut self, task: &Waker) {
+        let (timer, is_paused) = (self.timer.lease(), self.was_paused == Some(true));
+        if let Some(until) = self.pass.as_ref().and_then(|pass| pass.has_come()) {
+            self.pass.take_if(|pass| pass.began < Tick::MAX);
+            if timer.run_turn(By::Pass { is_paused }, until, TimerLease::earliest).is_none() {
+                task.wake_by_ref();
+            }
+        } else if !timer.engine().set_off() {
+            // Whoever moves a paused clock may do so before the pass.
+            let began = || if is_paused { Tick::MAX } else { timer.now() };
+            let pass = self.pass.get_or_insert_with(|| Pass::new(task, began()));
+            let _ = pin!(task::yield_now()).poll(&mut Context::from_waker(&pass.clone().into()));
         }
     }
-}
-
-fn after_pass(waker: &Waker) -> Waker {
-    Arc::new(AfterPass(waker.clone())).into()
 }
 
 impl Future for Driver {
@@ -163,13 +199,15 @@ impl Future for Driver {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.get_mut();
-        let timer = this.timer;
+        let timer = this.timer.lease();
         Hooks::is_here(timer);
-        timer.engine().io.note_worker();
+        timer.engine().io.driver_came(cx.waker());
         timer.engine().driver_came(cx.waker().clone());
         if timer.serves() {
-            this.prepare();
-            this.let_a_turn_follow();
+            this.prepare(cx.waker());
+            if !this.set_tokios_alarm() {
+                this.turn_after_a_pass(cx.waker());
+            }
         }
         if timer.serves() { Poll::Pending } else { Poll::Ready(()) }
     }
@@ -177,35 +215,49 @@ impl Future for Driver {
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        self.timer.close();
-        self.timer.engine().io.forget();
+        self.timer.lease().close();
+        self.timer.lease().engine().io.forget();
     }
 }
 
-impl Wake for FireInline {
+impl Wake for OnEvent {
     fn wake(self: Arc<Self>) {
         let timer = self.0.lease();
-        let engine = timer.engine();
-        let is_paused = !instant::clock_is_the_systems();
-        // Before the turn sets it again. It fails if the alarm's runtime has ended.
-        let is_set = |alarm: Arc<TimerfdAlarm>| alarm.forget(&after_pass(&self.clone().into())).is_ok();
-        if !engine.timerfd().is_none_or(is_set) {
-            engine.change_alarm(TurnAlarm::Thread);
+        let Some(until) = timer.engine().reported(&self.into()) else { return };
+        if instant::clock_is_the_systems() {
+            timer.run_turn(By::Event, until, TimerLease::earliest);
+        } else {
+            timer.engine().wake_driver();
         }
-        let before = PASSES.replace(true);
-        let at = is_paused.then(|| engine.shown());
-        timer.run_turn(By::Pass { is_paused }, at, TimerLease::earliest);
-        PASSES.set(before);
     }
 }
 
-/// Whether this thread is in a turn within a pass. Nothing may yield to tokio there: it is waking those that have.
-pub(crate) fn is_passing() -> bool {
-    PASSES.get()
+impl OnPausedClock {
+    fn turn(timer: TimerLease) {
+        timer.run_turn(By::PausedClock, timer.engine().shown(), TimerLease::earliest);
+    }
 }
 
-impl Wake for AfterPass {
+impl Wake for OnPausedClock {
     fn wake(self: Arc<Self>) {
-        let _ = pin!(task::yield_now()).poll(&mut Context::from_waker(&self.0));
+        OnPausedClock::turn(self.0.lease());
+    }
+}
+
+impl Pass {
+    fn new(task: &Waker, began: Tick) -> Arc<Pass> {
+        Arc::new(Pass { task: task.clone(), began, fires_until: Counter::new(0) })
+    }
+
+    /// If it has come, the tick by which a turn fires.
+    fn has_come(&self) -> Option<Tick> {
+        Some(Tick(self.fires_until.swap(0, SeqCst))).filter(|&until| until > Tick::ZERO)
+    }
+}
+
+impl Wake for Pass {
+    fn wake(self: Arc<Self>) {
+        self.fires_until.store(self.began.min(clock::now()).0, SeqCst);
+        self.task.wake_by_ref();
     }
 }

@@ -8,9 +8,8 @@
 //! now; nothing else proves it.
 //!
 //! A runtime that is entered or blocked on inside a task goes unnoticed: a sleep may be registered with the timer of
-//! either runtime. It fires, about a second late, because helper threads turn for a runtime that nobody drives, unless
-//! its alarm is `Tokio`. The same holds for a `LocalSet` that goes from a multi-thread runtime to another. Only the clocks
-//! may differ; once any clock is held, remembered answers are not used.
+//! either runtime, and waits until that is driven. The same holds for a `LocalSet` that goes from a multi-thread runtime
+//! to another. The clocks may differ, too; once any clock is held, remembered answers are not used.
 //
 // Invariants
 // 1. A runtime has one timer at a time, which is found by the runtime's id until its driver is dropped.
@@ -30,14 +29,14 @@ use tokio::task::{self, JoinHandle};
 
 use crate::clock::{Hooks, source};
 use crate::core::alarm::has_threads;
-use crate::core::driver::{Driver, is_passing};
+use crate::core::driver::Driver;
 use crate::core::engine::{Owner, TimerLease};
 use crate::core::settings::Settings;
 use crate::core::shard::ShardLease;
 use crate::util::error::Error;
 use crate::util::sync::{MODELLED, PerProcess, generation, unpoisoned};
 
-pub(crate) const DRIVER: &str = "hairspring driver";
+const DRIVER: &str = "hairspring driver";
 
 pub(crate) trait TaskHooks {
     /// Wraps a task of this crate.
@@ -166,9 +165,6 @@ pub(crate) fn runs_tasks() -> bool {
             self.0.store(true, Ordering::SeqCst);
         }
     }
-    if is_passing() {
-        return true;
-    }
     let woken = Arc::new(Woken(AtomicBool::new(false)));
     let waker = Waker::from(woken.clone());
     let _ = pin!(task::yield_now()).poll(&mut Context::from_waker(&waker));
@@ -215,6 +211,19 @@ pub(crate) fn spawn(
         let _ = name;
         runtime.spawn(task)
     }
+}
+
+/// Spawns a driver, so that an idle worker may take it. tokio keeps a task that a worker spawns for that worker, which may
+/// compute: another thread spawns it then.
+pub(crate) fn spawn_driver(runtime: &Handle, driver: impl Future<Output = ()> + Send + 'static) -> JoinHandle<()> {
+    // `block_on` has no task, and is no worker.
+    let is_workers = runtime.runtime_flavor() == RuntimeFlavor::MultiThread && task::try_id().is_some();
+    let mut driver = Some(driver);
+    let spawned = is_workers.then(|| {
+        let mut spawns = || driver.take().map(|driver| spawn(runtime, DRIVER, driver));
+        thread::scope(|scope| thread::Builder::new().spawn_scoped(scope, &mut spawns).ok()?.join().ok()?)
+    });
+    spawned.flatten().unwrap_or_else(|| spawn(runtime, DRIVER, driver.take().expect("no thread took it")))
 }
 
 /// Finds a runtime's timer, or creates one and spawns its driver there. Another thread may end the timer at any moment.
@@ -273,7 +282,7 @@ fn list(
     drop(timers);
     drop(replaced);
     let driver = driver.in_a_task_of(runtime);
-    spawn(runtime, DRIVER, async move {
+    spawn_driver(runtime, async move {
         let _unlist = unlist;
         driver.await;
     })

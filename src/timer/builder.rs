@@ -262,7 +262,7 @@ impl Builder {
         }
         let (runtime, timer, driver) = self.build_here()?;
         let timer = Timer::built(timer);
-        let driver = registry::spawn(&runtime, registry::DRIVER, driver.in_a_task_of(&runtime));
+        let driver = registry::spawn_driver(&runtime, driver.in_a_task_of(&runtime));
         if registry::was_dropped(driver) { Err(BuildError::runtime_ended()) } else { Ok(timer) }
     }
 
@@ -273,7 +273,7 @@ impl Builder {
     /// `install`. A replaced timer ends as soon as no handle is left and nothing waits on it.
     ///
     /// If a task blocks on another runtime, or moves to one with its `LocalSet`, its sleeps may use the timer of either
-    /// runtime. With [`Alarm::Tokio`] they then wait until that runtime is driven. Call [`Timer::sleep`] and
+    /// runtime, and wait until that is driven. Call [`Timer::sleep`] and
     /// [`Timer::timeout`] there instead.
     ///
     /// # Errors

@@ -74,6 +74,20 @@ pub(crate) fn is_for_files(thread: u32) -> bool {
     are_known() && system_call(thread).is_some_and(|call| call == EPOLL_WAIT || call == EPOLL_PWAIT)
 }
 
+/// The threads of this process with the name of `thread`, that one included. `None` if the process has more than `most`
+/// threads, or the system does not say.
+pub(crate) fn namesakes(thread: u32, most: usize) -> Option<Vec<u32>> {
+    let name = |thread| std::fs::read(format!("/proc/self/task/{thread}/comm")).ok();
+    let threads: Vec<u32> = std::fs::read_dir("/proc/self/task")
+        .ok()?
+        .take(most + 1)
+        .map(|thread| thread.ok()?.file_name().to_str()?.parse().ok())
+        .collect::<Option<_>>()?;
+    let searched = name(thread)?;
+    (threads.len() <= most)
+        .then(|| threads.into_iter().filter(|&thread| name(thread).as_ref() == Some(&searched)).collect())
+}
+
 /// Whether the system uses this architecture's numbers. Under an emulator of another CPU, it uses the host's.
 pub(crate) fn are_known() -> bool {
     static ARE_KNOWN: PerProcess<bool> = PerProcess::new();

@@ -150,7 +150,7 @@ fn an_inherited_runtime_works_in_the_child() {
             let waits = tokio::spawn(sleep(ms(10)));
             let fork = async {
                 settle();
-                in_a_child(|| block_on(sleep(ms(50))));
+                in_a_child(|| thread::spawn(|| current_thread().block_on(sleep(ms(50)))).join().unwrap());
             };
             tokio::spawn(fork).await.unwrap();
             waits.await.unwrap();

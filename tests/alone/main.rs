@@ -18,6 +18,8 @@ mod files;
 mod fork;
 #[cfg(target_has_atomic = "64")] // Otherwise tokio does not count parks.
 mod idle;
+#[cfg(target_os = "linux")]
+mod limits;
 mod memory;
 #[cfg(feature = "test-util")]
 mod nested;

@@ -72,6 +72,7 @@ fn stream_items_do_not_move_the_sleep() {
                     std::thread::sleep(ms(1));
                     sender.send(()).unwrap();
                     assert!(poll(&mut items.next()).is_ready());
+                    tokio::task::yield_now().await;
                 }
             })
         });

@@ -2,6 +2,8 @@
 
 #![allow(dead_code)] // No test program uses all of it.
 
+#[cfg(not(target_family = "wasm"))]
+pub(crate) mod limits;
 mod random;
 
 use std::any::Any;

@@ -3,104 +3,30 @@
 
 use std::future::pending;
 use std::io::Write;
-use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread;
 use std::time::Duration;
 
+use crate::common::limits::{Read, connected, kinds};
 use crate::common::{HOUR, current_thread, ms, multi_thread, must_end, must_end_on, poll};
-use futures::future::BoxFuture;
 use futures::{FutureExt as _, StreamExt as _, stream};
-use hairspring::io::TimeoutStream;
 use hairspring::timer::{self, Alarm};
-use hairspring::{
-    Deadline, DeadlineMap, DelayQueue, Instant, StreamExt as _, Timer, boot, interval, sleep, timeout, timeout_at, wall,
-};
-use tokio::io::AsyncReadExt;
-use tokio::net::TcpStream;
+use hairspring::{Instant, Timer, interval, sleep, timeout_at};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::{LocalSet, yield_now};
 
 const LIMIT: Duration = Duration::from_millis(20);
 
-/// A read with a limit of some kind. Returns whether it got the byte.
-type Read = fn(TcpStream) -> BoxFuture<'static, bool>;
-
-async fn read(mut socket: TcpStream) -> bool {
-    socket.read_u8().await.is_ok()
-}
-
-/// Reads until `limit` ends. In the poll that finds both, the read wins.
-async fn read_until(socket: TcpStream, limit: impl Future) -> bool {
-    tokio::select! {
-        biased;
-        got = read(socket) => got,
-        _ = limit => false,
-    }
-}
-
-fn kinds() -> Vec<(&'static str, Read)> {
-    #[cfg_attr(not(any(feature = "hyper", feature = "tower")), allow(unused_mut))]
-    let mut kinds: Vec<(&'static str, Read)> = vec![
-        ("timeout", |socket| timeout(LIMIT, read(socket)).map(|got| got.is_ok()).boxed()),
-        ("timeout_at", |socket| timeout_at(Instant::now() + LIMIT, read(socket)).map(|got| got.is_ok()).boxed()),
-        ("fallible", |socket| Timer::current().timeout(LIMIT, read(socket)).fallible().map(|got| got.is_ok()).boxed()),
-        ("Deadline", |socket| Deadline::after(LIMIT).limit(read(socket)).map(|got| got.is_ok()).boxed()),
-        ("boot", |socket| boot::timeout(LIMIT, read(socket)).map(|got| got.is_ok()).boxed()),
-        ("wall", |socket| wall::timeout_at(wall::now() + LIMIT, read(socket)).map(|got| got.is_ok()).boxed()),
-        ("sleep", |socket| read_until(socket, sleep(LIMIT)).boxed()),
-        ("TrySleep", |socket| read_until(socket, sleep(LIMIT).fallible()).boxed()),
-        ("read timeout", |socket| {
-            async { TimeoutStream::new(socket).with_read_timeout(LIMIT).read_u8().await.is_ok() }.boxed()
-        }),
-        ("idle timeout", |socket| {
-            async { TimeoutStream::new(socket).with_idle_timeout(LIMIT).read_u8().await.is_ok() }.boxed()
-        }),
-        ("connection deadline", |socket| {
-            async { TimeoutStream::new(socket).with_deadline(Instant::now() + LIMIT).read_u8().await.is_ok() }.boxed()
-        }),
-        ("stream timeout", |socket| {
-            let mut bytes = stream::once(read(socket)).boxed().timeout(LIMIT);
-            async move { bytes.next().await.is_some_and(|got| got.is_ok()) }.boxed()
-        }),
-        ("DelayQueue", |socket| {
-            let mut queue = DelayQueue::new();
-            queue.insert((), LIMIT);
-            async move { read_until(socket, queue.next()).await }.boxed()
-        }),
-        ("DeadlineMap", |socket| {
-            let (map, mut expirations) = DeadlineMap::new();
-            map.insert((), (), LIMIT);
-            async move { read_until(socket, expirations.recv()).await }.boxed()
-        }),
-    ];
-    #[cfg(feature = "hyper")]
-    kinds.push(("HyperTimer", |socket| {
-        read_until(socket, hyper::rt::Timer::sleep(&hairspring::hyper::HyperTimer::new(), LIMIT)).boxed()
-    }));
-    #[cfg(feature = "tower")]
-    kinds.push(("TimeoutLayer", |socket| {
-        use tower::{Layer, ServiceExt};
-        let service = tower::service_fn(|socket| async { Ok::<_, std::convert::Infallible>(read(socket).await) });
-        hairspring::tower::TimeoutLayer::new(LIMIT).layer(service).oneshot(socket).map(|got| got.is_ok()).boxed()
-    }));
-    kinds
-}
-
 /// Sends a byte to a read, then keeps the thread busy until the limit is over. Returns whether the read got it, or `None`
 /// if the machine was so slow that the byte came too late.
 async fn a_byte_before_the_limit(kind: Read, is_local: bool) -> Option<bool> {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let mut peer = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-    let (ours, _) = listener.accept().unwrap();
-    ours.set_nonblocking(true).unwrap();
-    let ours = TcpStream::from_std(ours).unwrap();
+    let (ours, mut peer) = connected();
     let begun = Arc::new(AtomicBool::new(false));
     let begins = begun.clone();
     let start = Instant::now();
     let reads = async move {
-        let mut read = kind(ours);
+        let mut read = kind(ours, LIMIT);
         assert!(poll(&mut read).is_pending());
         begins.store(true, SeqCst);
         read.await
@@ -229,20 +155,5 @@ fn missed_ticks_that_a_turn_has_reached_are_ready_at_once() {
             tokio::task::unconstrained(ticks.tick()).now_or_never().expect("it was due before the last turn");
         }
         assert_eq!(Timer::current().metrics().turns(), turns);
-    });
-}
-
-/// The runtime's only worker comes to nothing else. A helper thread turns for it after a second.
-#[test]
-fn a_worker_that_blocks_until_a_sleep_ends_is_helped() {
-    must_end_on(multi_thread(1), async || {
-        tokio::spawn(async {
-            sleep(ms(1)).await;
-            futures::executor::block_on(sleep(ms(1)));
-            // It has not come since: no further patience.
-            futures::executor::block_on(sleep(ms(1)));
-        })
-        .await
-        .unwrap();
     });
 }

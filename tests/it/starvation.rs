@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::task::Poll;
 use std::thread;
 
-use crate::alarms::alarms_and_runtimes;
+use crate::alarms::{alarms, alarms_and_runtimes};
 use crate::common::{
     HOUR, HUNG, Random, Wakes, both_flavours, current_thread, inside, ms, multi_thread, must_end, must_end_on, on_wake,
     poll_with, polled, rounds, watched,
@@ -120,24 +120,31 @@ fn a_blocked_worker_does_not_delay_the_others() {
     }
 }
 
+/// As with tokio's: nobody looks at the sockets meanwhile.
 #[test]
-fn wakers_are_woken_while_every_worker_is_blocked() {
-    for (alarm, runtime) in alarms_and_runtimes() {
-        if alarm == Alarm::Tokio {
-            continue; // No helper thread turns for this alarm.
-        }
+fn nothing_fires_while_every_worker_is_blocked() {
+    for alarm in alarms() {
         must_end(move || {
+            let runtime = multi_thread(2);
             inside(&runtime, || Timer::builder().alarm(alarm).install().unwrap());
             runtime.block_on(sleep(ms(5)));
             let (mut nap, woken) = inside(&runtime, || watched(sleep(HOUR)));
+            let (blocks, are_blocked) = mpsc::channel();
             let unblock = [(); 2].map(|()| {
                 let (unblock, blocked) = mpsc::channel::<()>();
-                runtime.spawn(async move { _ = blocked.recv() });
+                let blocks = blocks.clone();
+                runtime.spawn(async move {
+                    blocks.send(()).unwrap();
+                    let _ = blocked.recv();
+                });
                 unblock
             });
+            (0..2).for_each(|_| are_blocked.recv().unwrap());
             nap.reset_at(Instant::now() + ms(5));
-            woken.wait();
+            thread::sleep(ms(30));
+            assert_eq!(woken.count(), 0);
             drop(unblock);
+            woken.wait();
             assert_eq!(woken.count(), 1);
         });
     }
@@ -162,8 +169,7 @@ fn other_tasks_run_during_a_mass_expiry() {
             fired.0 += 1;
             fired.1.insert(turns.load(SeqCst));
         });
-        // No helper thread turns for this alarm, so the driver fires them all once its runtime is no longer
-        // blocked.
+        // The driver fires them all once its runtime is no longer blocked.
         let timer = Timer::builder().alarm(Alarm::Tokio).build().unwrap();
         tokio::task::yield_now().await;
         let mut ahead = ms(100);

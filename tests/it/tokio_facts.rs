@@ -31,7 +31,7 @@ fn a_yield_wakes_at_once() -> bool {
     woken.0.load(SeqCst)
 }
 
-/// `core/driver.rs`: a turn is the waker of a yield.
+/// `core/driver.rs`: where there is no I/O driver, a turn comes in the driver's first poll after a pass.
 #[test]
 fn a_yield_waits_for_the_end_of_the_pass_on_a_worker_and_for_nothing_elsewhere() {
     assert!(a_yield_wakes_at_once());
@@ -39,6 +39,55 @@ fn a_yield_waits_for_the_end_of_the_pass_on_a_worker_and_for_nothing_elsewhere()
     assert!(!runtime.block_on(async { a_yield_wakes_at_once() }));
     let blocked = runtime.spawn_blocking(a_yield_wakes_at_once);
     assert!(runtime.block_on(blocked).unwrap());
+}
+
+/// `core/alarm/timerfd.rs`: by the time that the alarm is reported, what came before it has been reported. And
+/// `core/driver.rs`: a turn runs right there, so nothing of tokio's may be borrowed or locked.
+#[cfg(target_os = "linux")]
+#[test]
+fn the_io_driver_reports_files_in_the_order_in_which_they_became_ready() {
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+    use std::sync::Mutex;
+
+    /// Notes its number, and uses the runtime as any task does.
+    struct Notes(usize, Arc<Mutex<Vec<usize>>>);
+    impl Wake for Notes {
+        fn wake(self: Arc<Self>) {
+            self.1.lock().unwrap().push(self.0);
+            assert!(!a_yield_wakes_at_once());
+            task::spawn(async {});
+            drop(tokio::net::UnixStream::pair().unwrap());
+        }
+    }
+    const FILES: usize = 40;
+    for runtime in [current_thread(), Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()] {
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let files = async move {
+            let (mut files, mut peers) = (Vec::new(), Vec::new());
+            for number in 0..FILES {
+                let (ours, peer) = UnixStream::pair().unwrap();
+                ours.set_nonblocking(true).unwrap();
+                let ours = tokio::net::UnixStream::from_std(ours).unwrap();
+                let waker = Waker::from(Arc::new(Notes(number, Arc::clone(&order))));
+                assert!(ours.poll_read_ready(&mut Context::from_waker(&waker)).is_pending());
+                files.push(ours);
+                peers.push(peer);
+            }
+            // That they can be written to has been reported then.
+            yield_now().await;
+            // The worker takes no event meanwhile.
+            let ready: Vec<usize> = (0..FILES).map(|n| n * 7 % FILES).collect();
+            for &number in &ready {
+                peers[number].write_all(b"x").unwrap();
+            }
+            while order.lock().unwrap().len() < FILES {
+                yield_now().await;
+            }
+            assert_eq!(*order.lock().unwrap(), ready);
+        };
+        runtime.block_on(runtime.spawn(files)).unwrap();
+    }
 }
 
 /// `core/driver.rs`: what a turn fires has seen the sockets, and tokio's own timers have fired before.

@@ -10,6 +10,7 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio::task::coop::unconstrained;
 use tokio::time::Sleep;
 
@@ -18,36 +19,43 @@ use crate::clock::instant_of;
 use crate::util::panics;
 use crate::wheel::Tick;
 
+/// What tokio rounds up to.
+const RESOLUTION: Duration = Duration::from_millis(1);
+
 /// The furthest alarm: tokio's clock would overflow if advanced much further. The driver then sets it again.
 const LONGEST: Duration = Duration::from_secs(20 * 365 * 86_400);
 
 pub(crate) struct DriverSleep {
-    sleep: Option<Pin<Box<Sleep>>>,
+    sleep: Pin<Box<Sleep>>,
     waker: Waker,
+    runtime: Handle,
 }
 
 impl DriverSleep {
     /// Fails if the current runtime has no `enable_time`.
     pub(crate) fn new(waker: Waker) -> io::Result<Self> {
-        Ok(DriverSleep { sleep: Some(until(Instant::now() + LONGEST)?), waker })
+        let sleep = panics::if_enabled(|| Box::pin(tokio::time::sleep(LONGEST)))?;
+        Ok(DriverSleep { sleep, waker, runtime: Handle::current() })
     }
 
-    /// Sets the alarm, replacing the last one; `None` for none. Has no effect on a runtime without `enable_time`.
-    pub(crate) fn set(&mut self, at: Option<Instant>) {
-        let Some(at) = at.map(|at| at.min(Instant::now() + LONGEST)) else {
-            self.sleep = None;
-            return;
-        };
-        // A tokio sleep that is reset to a later time keeps its place in tokio's wheel, and a paused clock stops there.
-        self.sleep.take_if(|sleep| sleep.deadline() < at.into() && !sleep.is_elapsed());
-        let Some(mut sleep) = self.sleep.take().or_else(|| until(at).ok()) else { return };
-        sleep.as_mut().reset(at.into());
-        // The alarm must not use up the budget of the driver's task.
-        let polled = pin!(unconstrained(sleep.as_mut())).poll(&mut Context::from_waker(&self.waker));
-        if polled.is_ready() {
-            self.waker.wake_by_ref();
-        } else {
-            self.sleep = Some(sleep);
+    /// Sets the alarm, replacing the last one; `None` for none. Returns whether tokio's timers have processed that time
+    /// already. Then there is no alarm.
+    pub(crate) fn set(&mut self, at: Option<Instant>) -> bool {
+        let _entered = self.runtime.enter();
+        let latest = Instant::now() + LONGEST;
+        // Not reset: tokio wakes a sleep that is reset to a time that has come, here and now. One that is reset to a later
+        // time keeps its place in tokio's wheel, and a paused clock stops there.
+        self.sleep.set(tokio::time::sleep_until(at.map_or(latest, |at| at.min(latest)).into()));
+        // The alarm must not use up the budget of a task.
+        let polled = |sleep| pin!(unconstrained(sleep)).poll(&mut Context::from_waker(&self.waker));
+        at.is_some() && polled(self.sleep.as_mut()).is_ready()
+    }
+
+    /// Sets it on the system's clock. It goes off within two milliseconds after `tick`, and never in this call.
+    pub(crate) fn set_soon(&mut self, tick: Tick) {
+        let mut at = instant_of(tick).max(Instant::now());
+        while self.set(Some(at)) {
+            at = Instant::now() + RESOLUTION;
         }
     }
 }
@@ -68,8 +76,4 @@ pub(crate) fn processed(now: Tick) -> Tick {
 pub(crate) fn is_processed(tick: Tick) -> bool {
     let sleep = pin!(unconstrained(tokio::time::sleep_until(instant_of(tick).into())));
     sleep.poll(&mut Context::from_waker(Waker::noop())).is_ready()
-}
-
-fn until(at: Instant) -> io::Result<Pin<Box<Sleep>>> {
-    panics::if_enabled(|| Box::pin(tokio::time::sleep_until(at.into())))
 }

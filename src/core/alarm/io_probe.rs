@@ -2,57 +2,93 @@
 //!
 //! tokio does not say. But one idle worker of a runtime waits in the runtime's driver: in `epoll_wait` if that driver
 //! does I/O, and otherwise on a futex like all other idle workers. Linux reports where a thread waits, in
-//! `/proc/self/task/N/syscall`. A runtime's workers are the threads that have polled the timer's driver.
+//! `/proc/self/task/N/syscall`.
 //!
-//! Two cases give a wrong answer if that runtime has no I/O driver: a former worker's thread is in `block_in_place` and runs
-//! a runtime there that has one; or it now runs such a runtime while another thread drives this one. The call that
-//! follows then panics; the panic is caught, but the process's panic hook is called. Programs that abort on panics
-//! therefore do not search.
+//! Some workers are known, as they have polled the timer's driver. The one that waits in the I/O driver may never do
+//! that. But all workers have the same name, with other threads: if fewer threads of that name than there are workers
+//! wait elsewhere, one of the workers waits for files.
+//!
+//! Three cases give a wrong answer if that runtime has no I/O driver: a former worker's thread is in `block_in_place` and
+//! runs a runtime there that has one; it now runs such a runtime while another thread drives this one; or the program
+//! names the workers of each runtime differently, but as it names those of several others. The call that follows then
+//! panics; the panic is caught, but the process's panic hook is called. Programs that abort on panics therefore do not
+//! search.
 //
 // Invariants
-// 1. The answer is yes only if a thread that was a worker of that runtime is in `epoll_wait` while all workers are parked.
-// 2. The answer is never "no": after `CHECKS` checks the search ends. Each reads one file at most.
-// 3. Checks run on the alarm thread, so there is one at a time in the process, and no thread is started for them.
+// 1. The answer is yes only if all workers are parked, and meanwhile a thread that was a worker is in `epoll_wait`, or of
+//    the threads with its name fewer than all workers are not.
+// 2. The answer is never "no". Checks become rare, and each reads a bounded number of files.
+// 3. Checks run on the alarm thread, so there is one at a time in the process, and no thread is started for them. In the
+//    first half second some are booked, so that most programs have an answer before any limit passes; later ones come
+//    with turns, so an idle program makes none.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard};
 
+use std::task::Waker;
+use std::time::{Duration, Instant};
+
 use tokio::runtime::{Handle, RuntimeMetrics};
 
+use super::thread::{self, AlarmHandler, BookingId};
 use crate::util::{sync, waits};
 
-/// The number of checks. The worker that waits in the driver may not be known yet at the first ones.
-const CHECKS: u32 = 32;
+/// In a process with more threads, only the workers that are known are looked at.
+const MOST_THREADS: usize = 256;
+
+/// When the first check is booked. Each later one comes after twice as long.
+const FIRST_CHECK: Duration = Duration::from_millis(1);
+
+/// The number of checks that are booked.
+const BOOKED: u32 = 9;
+
+/// The binary logarithm of how many turns a check skips at most.
+const RAREST: u32 = 10;
 
 /// Whether the search is possible. The caught panic of a wrong answer would end a program that aborts.
 const CAN_BE_SEEN: bool = cfg!(all(target_os = "linux", panic = "unwind")) && waits::PARKS_ARE_COUNTED;
 
 pub(crate) struct IoProbe {
+    id: BookingId,
     found: AtomicBool,
     search: Mutex<Option<Search>>,
 }
 
 struct Search {
     metrics: RuntimeMetrics,
-    /// The numbers of its workers' threads. The next check considers the last.
+    /// The numbers of the threads that have polled the driver, the last first.
     threads: VecDeque<u32>,
+    /// Wakes the driver's task.
+    driver: Option<Waker>,
+    /// How many checks were booked.
+    booked: u32,
+    /// How many checks came with turns.
     checks: u32,
     /// How many turns to skip before the next check.
     turns_left: u32,
 }
 
 impl IoProbe {
-    pub(crate) fn new() -> IoProbe {
-        IoProbe { found: AtomicBool::new(false), search: Mutex::new(None) }
+    /// One whose bookings have this number.
+    pub(crate) fn new(id: BookingId) -> IoProbe {
+        IoProbe { id, found: AtomicBool::new(false), search: Mutex::new(None) }
     }
 
-    pub(crate) fn begin(&self, runtime: &Handle) {
-        let search = Search { metrics: runtime.metrics(), threads: VecDeque::new(), checks: 0, turns_left: 0 };
-        self.set(self.lock(), CAN_BE_SEEN.then_some(search), false);
+    pub(crate) fn begin(&'static self, runtime: &Handle, is_paused: bool) {
+        self.set(self.lock(), CAN_BE_SEEN.then(|| Search::of(runtime)), false);
+        if CAN_BE_SEEN && !is_paused {
+            self.book(FIRST_CHECK);
+        }
+    }
+
+    /// Makes no more checks of its own: in a test on a paused clock, nothing is to happen in real time.
+    pub(crate) fn rest(&self) {
+        thread::cancel(self.id);
     }
 
     pub(crate) fn forget(&self) {
+        self.rest();
         self.set(self.lock(), None, false);
     }
 
@@ -60,15 +96,18 @@ impl IoProbe {
         self.found.load(Relaxed)
     }
 
-    /// Notes the calling worker for later checks. For the timer's driver, a task of the runtime that holds the engine.
-    pub(crate) fn note_worker(&self) {
-        self.with_search(|search| {
+    /// The timer's driver, a whole task of the runtime, is polled: notes the calling worker for later checks, and whom to
+    /// wake with the answer.
+    pub(crate) fn driver_came(&self, driver: &Waker) {
+        let before = self.with_search(|search| {
             let thread = waits::current_number();
             if !search.threads.contains(&thread) {
                 search.threads.push_front(thread);
                 search.threads.truncate(search.metrics.num_workers());
             }
+            search.driver.replace(driver.clone())
         });
+        drop(before);
     }
 
     /// Makes a check, if one is due. Call this before waking the driver for a turn: the workers that ran the tasks of
@@ -79,15 +118,18 @@ impl IoProbe {
         }
     }
 
-    /// Checks whether a worker waits in an I/O driver; each time, another worker.
+    /// Checks whether a worker waits in an I/O driver.
     fn check(&self) {
         let mut search = self.lock();
-        let Some(going_on) = &mut *search else { return };
-        going_on.checks += 1;
-        let found = going_on.one_waits_for_files();
-        if found || going_on.checks == CHECKS {
-            self.set(search, None, found);
+        if search.as_ref().is_some_and(Search::a_worker_waits_for_files) {
+            let driver = search.as_mut().and_then(|search| search.driver.take());
+            self.set(search, None, true);
+            driver.into_iter().for_each(Waker::wake);
         }
+    }
+
+    fn book(&'static self, after: Duration) {
+        thread::book(self.id, Instant::now() + after, self);
     }
 
     fn set(&self, mut search: MutexGuard<'_, Option<Search>>, next: Option<Search>, found: bool) {
@@ -107,54 +149,85 @@ impl IoProbe {
     }
 }
 
+impl AlarmHandler for IoProbe {
+    fn alarm(&'static self) {
+        self.check();
+        let next = self.with_search(|search| {
+            search.booked += 1;
+            (search.booked < BOOKED).then(|| FIRST_CHECK * (1 << search.booked))
+        });
+        next.flatten().into_iter().for_each(|after| self.book(after));
+    }
+}
+
 impl Search {
+    fn of(runtime: &Handle) -> Search {
+        let (threads, driver) = (VecDeque::new(), None);
+        Search { metrics: runtime.metrics(), threads, driver, booked: 0, checks: 0, turns_left: 0 }
+    }
+
     fn is_due(&mut self) -> bool {
         if self.turns_left > 0 {
             self.turns_left -= 1;
             return false;
         }
-        // Skip twice as many turns after every third check, which spreads the checks over the first thousands of turns.
-        self.turns_left = 1 << (self.checks / 3);
+        self.checks += 1;
+        // Skip twice as many turns after every third check.
+        self.turns_left = 1 << (self.checks / 3).min(RAREST);
         true
     }
 
-    /// Whether the next known worker waits in an I/O driver. Not unless all are parked.
-    fn one_waits_for_files(&mut self) -> bool {
+    /// Whether a worker certainly waits in an I/O driver. Not unless all are parked.
+    fn a_worker_waits_for_files(&self) -> bool {
         let workers = 0..self.metrics.num_workers();
         let parks =
             || workers.clone().map(|worker| waits::while_parked(&self.metrics, worker)).collect::<Option<Vec<_>>>();
         let Some(before) = parks() else { return false };
-        let Some(thread) = self.threads.pop_back() else { return false };
-        let found = waits::is_for_files(thread) && parks().as_ref() == Some(&before);
-        self.threads.push_front(thread);
-        found
+        let found = self.threads.iter().any(|&thread| waits::is_for_files(thread)) || self.few_wait_elsewhere();
+        found && parks().as_ref() == Some(&before)
+    }
+
+    /// Whether fewer threads with a worker's name than there are workers wait elsewhere.
+    fn few_wait_elsewhere(&self) -> bool {
+        let workers = self.metrics.num_workers();
+        if self.threads.len() == workers {
+            return false;
+        }
+        let namesakes = self.threads.front().and_then(|&worker| waits::namesakes(worker, MOST_THREADS));
+        namesakes.is_some_and(|threads| {
+            let elsewhere = threads.iter().filter(|&&thread| !waits::is_for_files(thread)).take(workers);
+            threads.len() >= workers && elsewhere.count() < workers
+        })
     }
 }
 
 #[cfg(all(test, target_os = "linux", target_has_atomic = "64"))]
 mod tests {
-    use std::sync::{Arc, mpsc};
-    use std::time::Duration;
+    use std::sync::mpsc;
 
     use tokio::runtime::{Builder, Runtime};
 
     use super::*;
 
+    /// A search of which no check is booked.
+    fn searching(runtime: &Runtime) -> &'static IoProbe {
+        let search = Box::leak(Box::new(IoProbe::new(BookingId(u64::MAX))));
+        search.set(search.lock(), Some(Search::of(runtime.handle())), false);
+        search
+    }
+
     /// Checks the workers of a runtime repeatedly, each time after one has run a task.
     fn finds_io(runtime: &Runtime, tries: u32) -> bool {
-        let search = Arc::new(IoProbe::new());
-        search.begin(runtime.handle());
+        let search = searching(runtime);
         (0..tries).any(|_| {
-            let of_task = search.clone();
             let (done, is_done) = mpsc::channel();
             runtime.spawn(async move {
-                of_task.note_worker();
+                search.driver_came(Waker::noop());
                 done.send(()).unwrap();
             });
             is_done.recv().unwrap();
             // The worker is idle again by then.
             std::thread::sleep(Duration::from_millis(2));
-            while search.with_search(Search::is_due) == Some(false) {}
             search.check();
             search.found()
         })
@@ -166,18 +239,32 @@ mod tests {
             return; // Under an emulator.
         }
         let of = |workers| Builder::new_multi_thread().worker_threads(workers).enable_io().build().unwrap();
-        // The worker that waits in the driver may stay unknown for a whole search.
-        for workers in [1, 2] {
+        for workers in [1, 2, 4, 8] {
             let runtime = of(workers);
-            while !finds_io(&runtime, CHECKS) {}
+            while !finds_io(&runtime, 1) {}
         }
+    }
+
+    /// One task runs now and then, so only one or two of the workers are ever known. Other threads have the same name.
+    #[test]
+    fn an_io_driver_is_found_though_the_worker_in_it_is_unknown() {
+        if !waits::are_known() {
+            return;
+        }
+        let _other =
+            Builder::new_multi_thread().worker_threads(2).thread_name("unknown").enable_time().build().unwrap();
+        let runtime = Builder::new_multi_thread().worker_threads(8).thread_name("probed").enable_io().build().unwrap();
+        while !finds_io(&runtime, 1) {}
     }
 
     #[test]
     fn no_io_driver_is_found_if_there_is_none() {
-        let _other = Builder::new_multi_thread().worker_threads(1).enable_io().build().unwrap();
-        let runtime = Builder::new_multi_thread().worker_threads(2).enable_time().build().unwrap();
-        assert!(!finds_io(&runtime, 20));
+        let with_io = |workers| Builder::new_multi_thread().worker_threads(workers).enable_io().build().unwrap();
+        for (workers, others) in [(1, vec![1]), (2, vec![1, 1, 1]), (4, vec![1, 4, 8])] {
+            let _others: Vec<_> = others.into_iter().map(with_io).collect();
+            let runtime = Builder::new_multi_thread().worker_threads(workers).enable_time().build().unwrap();
+            assert!(!finds_io(&runtime, 20));
+        }
     }
 
     /// Lets a thread drive a current-thread runtime while another checks.
@@ -195,28 +282,16 @@ mod tests {
     #[test]
     fn an_io_driver_is_found_on_a_current_thread_runtime_if_there_is_one() {
         if waits::are_known() {
-            while !finds_io_on_one_thread(Builder::new_current_thread().enable_io(), CHECKS) {}
+            while !finds_io_on_one_thread(Builder::new_current_thread().enable_io(), 1) {}
         }
         assert!(!finds_io_on_one_thread(Builder::new_current_thread().enable_time(), 20));
     }
 
     #[test]
-    fn the_search_ends_after_32_checks() {
+    fn checks_become_rare() {
         let runtime = Builder::new_multi_thread().worker_threads(1).build().unwrap();
-        let search = Arc::new(IoProbe::new());
-        search.begin(runtime.handle());
-        let of_task = search.clone();
-        runtime.block_on(runtime.spawn(async move { of_task.note_worker() })).unwrap();
-        let (mut checks, mut turns) = (0, 0);
-        while search.lock().is_some() {
-            turns += 1;
-            if search.with_search(Search::is_due) == Some(true) {
-                search.check();
-                checks += 1;
-            }
-        }
-        assert!(search.lock().is_none() && !search.found());
-        assert_eq!(checks, 32);
-        assert!(turns > 500, "they are spread over {turns} turns");
+        let search = searching(&runtime);
+        let checks = (0..20_000).filter(|_| search.with_search(Search::is_due) == Some(true));
+        assert_eq!(checks.count(), 46);
     }
 }

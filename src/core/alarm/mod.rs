@@ -8,6 +8,7 @@ pub(super) mod timerfd;
 
 use std::sync::Arc;
 
+use self::driver_sleep::DriverSleep;
 pub(crate) use self::timerfd::TimerfdAlarm;
 
 /// Whether there can be an alarm thread. WebAssembly systems count as having no threads.
@@ -18,9 +19,8 @@ pub(crate) fn has_threads() -> bool {
 /// The mechanism that wakes a timer's driver at its earliest deadline. Set it with
 /// [`Builder::alarm`](crate::timer::Builder::alarm).
 ///
-/// Whatever the alarm, timers fire once their runtime has looked at its sockets. If it does not come to that for a second,
-/// because all its workers are blocked or nothing drives it, a helper thread fires them, except with
-/// [`Tokio`](Alarm::Tokio).
+/// Whatever the alarm, timers fire only while their runtime looks at its sockets: if all its workers are blocked, or nothing
+/// drives it, they wait, as with tokio.
 ///
 /// Every choice uses a tokio sleep while a test has paused the runtime's clock, because tokio advances that clock only
 /// to its own timers. The runtime then needs `enable_time`.
@@ -51,13 +51,16 @@ pub enum Alarm {
     /// waiting in an I/O driver. That may be another runtime's, which the worker runs in `block_in_place`. If its own
     /// has none, tokio's panic is caught and printed, and `Thread` stays.
     ///
-    /// After the switch, timers fire late if the worker that waits for sockets blocks: the first 6 to 26 ms, and those of
-    /// the next second 1 ms. There is no switch on systems other than Linux, nor in programs that abort on panics. With
-    /// many workers and few timers, the switch may come late or never.
+    /// After the switch, timers fire late if the worker that has looked at the sockets blocks: the first 6 to 26 ms, and
+    /// those of the next second 1 ms. There is no switch on systems other than Linux, nor in programs that abort on
+    /// panics. It mostly comes within milliseconds after the first sleep, but not while the runtime is never idle.
     #[default]
     Auto,
-    /// One thread per process that sleeps until the earliest deadline of all timers. It is as precise as the system's
-    /// wake-up of a thread, and needs nothing from the runtime.
+    /// One thread per process that sleeps until the earliest deadline of all timers, and then wakes the timer's task. It
+    /// is as precise as the system's wake-up of a thread, and needs nothing from the runtime.
+    ///
+    /// If the runtime has an I/O driver, that is found as with `Auto`, and fires the timers. The thread still wakes a worker
+    /// at each deadline: if another blocks, timers fire a millisecond late at most.
     ///
     /// The thread starts with the first timer of the process. On Linux it copies the main thread's niceness, and may run
     /// on every CPU on which a thread of the process may. It inherits the scheduling policy, and whatever it may not
@@ -73,17 +76,18 @@ pub enum Alarm {
     Tokio,
 }
 
-/// The alarm that starts a timer's next turn. Its driver chooses it when it first runs, and when its clock changes.
+/// What starts a timer's next turn. Its driver chooses it when it first runs, and when its clock changes.
 #[derive(Default)]
 pub(crate) enum TurnAlarm {
-    /// The alarm thread, which wakes the driver.
+    /// The alarm thread, which wakes the driver's task.
     #[default]
     Thread,
-    /// A file in the driver's runtime, which any thread can set. The runtime's I/O driver runs the turn, and the alarm
-    /// thread checks that it does.
+    /// A file in the driver's runtime. The turn is what that runtime's I/O driver calls when it reports the file.
     Timerfd(Arc<TimerfdAlarm>),
-    /// A tokio sleep, which only the driver can set.
-    DriverSleep,
+    /// A tokio sleep, which wakes the driver's task.
+    Tokio(DriverSleep),
+    /// A tokio sleep on a clock that a test has paused, which only the driver sets.
+    Paused,
     /// None: whoever moves the clock wakes the driver. For a clock that a test has paused on a runtime without
     /// `enable_time`.
     Nothing,
@@ -92,15 +96,11 @@ pub(crate) enum TurnAlarm {
 impl TurnAlarm {
     /// Whether only the driver can set it.
     pub(crate) fn is_the_drivers(&self) -> bool {
-        matches!(self, TurnAlarm::DriverSleep)
+        matches!(self, TurnAlarm::Paused)
     }
 
-    /// Whether a turn can set it again, and it suits the clock.
-    pub(crate) fn goes_on(&self, is_paused: bool) -> bool {
-        match self {
-            TurnAlarm::Thread | TurnAlarm::Timerfd(_) => !is_paused,
-            TurnAlarm::DriverSleep => false,
-            TurnAlarm::Nothing => is_paused,
-        }
+    /// Whether tokio rounds its time.
+    pub(crate) fn is_tokios(&self) -> bool {
+        matches!(self, TurnAlarm::Tokio(_) | TurnAlarm::Paused)
     }
 }

@@ -4,6 +4,8 @@ use std::io;
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
+use crate::wheel::Tick;
+
 pub(in crate::core) enum Timerfd {}
 
 impl Timerfd {
@@ -28,18 +30,21 @@ impl Timerfd {
     }
 }
 
-pub(crate) enum TimerfdAlarm {}
+pub(crate) struct TimerfdAlarm {
+    never: Timerfd,
+    pub(crate) patience: Duration,
+}
 
 impl TimerfdAlarm {
-    pub(crate) fn new(_: &Waker, _: bool) -> io::Result<Self> {
+    pub(crate) fn new(_: &Waker, _: bool, _: Duration) -> io::Result<Self> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    pub(crate) fn set(&self, _: Instant) -> io::Result<()> {
-        match *self {}
+    pub(crate) fn set(&self, _: Tick) -> io::Result<()> {
+        match self.never {}
     }
 
-    pub(crate) fn forget(&self, _: &Waker) -> io::Result<()> {
-        match *self {}
+    pub(crate) fn reported(&self, _: &Waker) -> io::Result<Option<Tick>> {
+        match self.never {}
     }
 }

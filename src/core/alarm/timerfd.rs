@@ -1,8 +1,14 @@
 //! [`Timerfd`]: a file on which the alarm thread sleeps. [`TimerfdAlarm`]: one on which the runtime's I/O driver waits.
 //
+//! The kernel reports files in the order in which they became ready. So once the I/O driver reports an alarm, it has
+//! reported all that came before the tick for which the alarm was set. That holds as long as a file that has gone off
+//! keeps its place in that order, and its tick, until it is reported: until then it may only be set to an earlier tick.
+//
 // Invariants
 // 1. Another file under our number is never closed, and another `timerfd` is set back to its remaining time: the
 //    program may have closed all files and opened others. A forked process leaves its parent's file alone.
+// 2. `armed` is never later than the time for which the system has set the file. Only a report lets it become later.
+// 3. A file that has gone off is not set again before it was reported.
 
 use std::fs::{read_dir, read_link};
 use std::future::{Future, poll_fn};
@@ -16,13 +22,15 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
-use rustix::time::{timerfd_create, timerfd_settime};
+use rustix::time::{timerfd_create, timerfd_gettime, timerfd_settime};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::task::coop::unconstrained;
 
+use crate::clock;
 use crate::util::panics;
 use crate::util::sync::{Counter, generation};
+use crate::wheel::Tick;
 
 /// The wait for an instant in the past. A `timerfd` takes zero as "no alarm".
 const AT_ONCE: Duration = Duration::from_nanos(1);
@@ -37,6 +45,9 @@ const INTERVAL: i64 = 50 * 365 * 86_400;
 const OVERDUE: Duration = Duration::from_secs(1);
 
 const NEVER: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
+
+/// In `TimerfdAlarm::armed`.
+const NOT_SET: u64 = u64::MAX;
 
 /// A `timerfd`. Setting it fails if its number belongs to another file by now, or in a forked process.
 #[derive(Debug)]
@@ -86,8 +97,18 @@ impl Timerfd {
         matches!(set, Ok(()) | Err(Errno::CANCELED))
     }
 
+    /// Fails as setting it does.
+    fn check(&self) -> io::Result<()> {
+        let is_ours = self.ours().and_then(timerfd_gettime)?.it_interval == self.mark;
+        if is_ours { Ok(()) } else { Err(Errno::BADF.into()) }
+    }
+
+    fn ours(&self) -> Result<&OwnedFd, Errno> {
+        self.fd.as_ref().filter(|_| self.process == generation()).ok_or(Errno::BADF)
+    }
+
     fn set_time(&self, flags: TimerfdTimerFlags, it_value: Timespec) -> Result<(), Errno> {
-        let fd = self.fd.as_ref().filter(|_| self.process == generation()).ok_or(Errno::BADF)?;
+        let fd = self.ours()?;
         let before = timerfd_settime(fd, flags, &Itimerspec { it_interval: self.mark, it_value })?;
         if before.it_interval == self.mark {
             return Ok(());
@@ -113,12 +134,16 @@ impl AsRawFd for Timerfd {
 
 pub(crate) struct TimerfdAlarm {
     fd: AsyncFd<Timerfd>,
+    /// The tick for which it is set; never once that was reported. Changes only under the lock of its engine.
+    armed: Counter,
+    /// How late a turn may be before another worker is made to look.
+    pub(crate) patience: Duration,
 }
 
 impl TimerfdAlarm {
     /// One that calls `waker` when it goes off. Fails if the system has none to give, and outside a runtime with
     /// `enable_io`.
-    pub(crate) fn new(waker: &Waker, io_is_found: bool) -> io::Result<Self> {
+    pub(crate) fn new(waker: &Waker, io_is_found: bool, patience: Duration) -> io::Result<Self> {
         if !io_is_found && there_is_no_epoll() {
             return Err(io::ErrorKind::Unsupported.into());
         }
@@ -127,25 +152,32 @@ impl TimerfdAlarm {
             #[allow(deprecated)] // In favour of an unsafe function for I/O safe types, of which `Timerfd` is one.
             AsyncFd::with_interest(fd, Interest::READABLE)
         })??;
-        let alarm = TimerfdAlarm { fd };
-        alarm.forget(waker)?;
+        let alarm = TimerfdAlarm { fd, armed: Counter::new(NOT_SET), patience };
+        alarm.reported(waker)?;
         Ok(alarm)
     }
 
-    /// Sets the alarm, replacing its last time.
-    pub(crate) fn set(&self, at: Instant) -> io::Result<()> {
-        self.fd.get_ref().set(Some(at), Instant::now())
+    /// Lets it go off at a tick, or earlier. Fails if the program has closed the file, or in a forked process.
+    pub(crate) fn set(&self, tick: Tick) -> io::Result<()> {
+        let (before, now) = (Tick(self.armed.fetch_min(tick.0, Relaxed)), Instant::now());
+        if before <= tick || clock::instant_of(before).into_std() <= now {
+            return self.fd.get_ref().check();
+        }
+        self.fd.get_ref().set(Some(clock::instant_of(tick).into_std()), now)
     }
 
-    /// Clears a past alarm. The next one calls `waker`.
-    pub(crate) fn forget(&self, waker: &Waker) -> io::Result<()> {
-        let is_past = poll_fn(|cx| self.fd.poll_read_ready(cx).map_ok(|mut ready| ready.clear_ready()));
-        // The alarm must not use up the budget of the driver's task.
-        let mut is_past = pin!(unconstrained(is_past));
-        while let Poll::Ready(forgotten) = is_past.as_mut().poll(&mut Context::from_waker(waker)) {
-            forgotten?;
+    /// Takes the I/O driver's report, if there is one: the tick for which the alarm was set. The next calls `waker`.
+    pub(crate) fn reported(&self, waker: &Waker) -> io::Result<Option<Tick>> {
+        let mut is_reported = false;
+        let report = poll_fn(|cx| self.fd.poll_read_ready(cx).map_ok(|mut ready| ready.clear_ready()));
+        // It must not use up the budget of a task.
+        let mut report = pin!(unconstrained(report));
+        while let Poll::Ready(cleared) = report.as_mut().poll(&mut Context::from_waker(waker)) {
+            cleared?;
+            is_reported = true;
         }
-        Ok(())
+        let armed = if is_reported { self.armed.swap(NOT_SET, Relaxed) } else { NOT_SET };
+        Ok(Some(Tick(armed)).filter(|tick| tick.0 != NOT_SET))
     }
 }
 
@@ -178,9 +210,8 @@ impl Drop for TimerfdAlarm {
 
 #[cfg(all(test, not(hairspring_loom)))]
 mod tests {
-    use rustix::time::timerfd_gettime;
-
     use super::*;
+    use crate::wheel::Ticks;
 
     /// `tests/alone/silence.rs` checks a process without an I/O driver.
     #[test]
@@ -190,7 +221,52 @@ mod tests {
         assert!(std::thread::spawn(|| !there_is_no_epoll()).join().unwrap());
     }
 
+    /// Lets the I/O driver of the current runtime report what has gone off.
+    async fn pass() {
+        for _ in 0..3 {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Moved, it would take a later place among the files that became ready, and a turn would come before data that had
+    /// come before.
+    #[test]
+    fn an_alarm_that_has_gone_off_keeps_its_tick_until_it_is_reported() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
+        runtime.block_on(async {
+            let alarm = TimerfdAlarm::new(Waker::noop(), true, Duration::ZERO).unwrap();
+            let reported = || alarm.reported(Waker::noop()).unwrap();
+            let now = clock::now();
+            let (before, hour) = (Tick(now.0 - 1), Ticks(3_600_000_000_000));
+            pass().await;
+            assert_eq!(reported(), None, "it was not set");
+            for later in [before, now, now + hour] {
+                alarm.set(before).unwrap();
+                alarm.set(later).unwrap();
+                alarm.wait_until_it_has_gone_off();
+                alarm.set(later).unwrap();
+                pass().await;
+                assert_eq!((reported(), reported()), (Some(before), None));
+            }
+            alarm.set(now + hour).unwrap();
+            assert!(alarm.remaining() > Duration::from_secs(1), "after the report it may be later");
+            alarm.set(now).unwrap();
+            alarm.set(now + hour).unwrap();
+            alarm.wait_until_it_has_gone_off();
+            pass().await;
+            assert_eq!(reported(), Some(now));
+        });
+    }
+
     impl TimerfdAlarm {
+        /// Not if that takes long.
+        fn wait_until_it_has_gone_off(&self) {
+            // Then its interval begins.
+            while self.remaining() < Duration::from_secs(86_400) {
+                assert!(self.remaining() < Duration::from_secs(60), "it was set to a later time");
+            }
+        }
+
         /// How long it is until it goes off.
         pub(crate) fn remaining(&self) -> Duration {
             timerfd_gettime(self.fd.get_ref().fd.as_ref().unwrap()).unwrap().it_value.try_into().unwrap()

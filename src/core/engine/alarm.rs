@@ -1,30 +1,34 @@
 //! The alarm of an engine: when the alarm thread calls, and what it does then.
 //!
-//! If the runtime waits for the alarm itself, in a `timerfd`, the thread checks from time to time that it does.
+//! If the runtime waits for the alarm itself, in a `timerfd`, the thread checks from time to time that it does. It never
+//! turns for a runtime: it wakes the driver's task, whose poll brings an idle worker to the runtime's own drivers.
 
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
-use super::{Engine, EngineState};
-use crate::clock;
+use super::{Engine, EngineState, wake};
+use crate::clock::{self, source};
 use crate::core::alarm::TurnAlarm;
 use crate::core::alarm::thread::{self, AlarmHandler};
 use crate::core::helpers;
 use crate::core::parker::{Locked, Phase};
-use crate::util::sync::{self, MODELLED};
+use crate::util::sync;
 use crate::wheel::Tick;
 
-/// How long a called driver may take until the alarm thread looks for its turn; each time, twice as long. Without a
-/// driver, how long a turn may take to begin before another helper is sent.
+/// How long a driver's task that was woken may take to bring a turn until another worker polls it; each time, twice as
+/// long. Without a driver, how long a turn may take to begin before another helper is sent.
 pub(super) const PATIENCE: Duration = Duration::from_millis(1);
 
-/// How long a runtime may fail to come to its drivers before a helper turns for it. A worker that computes is not a
-/// runtime that nobody drives: what a helper fires has not seen the sockets.
-pub(super) const PATIENCE_WITH_RUNTIME: Duration = Duration::from_secs(1);
+/// The longest time between two such calls.
+pub(super) const LONGEST_PATIENCE: Duration = Duration::from_secs(1);
 
-/// How late a `timerfd` may be before the driver is called. `PATIENCE`, if it was late within `DISTRUST`: a worker that
-/// took its event from the I/O driver, and then blocks, does not look for the next.
-pub(super) const PATIENCE_WITH_TIMERFD: Duration = Duration::from_millis(5);
+/// How late the report of a `timerfd` may be before the driver's task is woken, for another worker to come to the I/O
+/// driver. `PATIENCE`, if one was late within `DISTRUST`: a worker that took its events, and then blocks, does not look
+/// for the next.
+pub(crate) const PATIENCE_WITH_TIMERFD: Duration = Duration::from_millis(5);
+
+/// The same if there is one worker: nobody else could look. This finds out that the program has closed the file.
+pub(crate) const PATIENCE_WITH_ONE_WORKER: Duration = Duration::from_secs(1);
 
 const DISTRUST: Duration = Duration::from_secs(1);
 
@@ -34,7 +38,7 @@ const BETWEEN_CHECKS: Duration = Duration::from_millis(20);
 pub(super) enum Due {
     Nothing,
     Wake(Waker),
-    /// Send a helper to run a turn: there is no driver, or it was woken and is late.
+    /// Send a helper to run a turn: there is no driver.
     Helper,
 }
 
@@ -43,32 +47,63 @@ impl EngineState {
         self.was_late.is_some_and(|late| now < late + DISTRUST)
     }
 
-    /// How late a turn may be before the alarm thread calls the driver; `None` if it does not.
+    /// A turn is to come. If the driver's task was woken and not polled since, it will be; nobody else can turn.
+    fn turn_is_due(&mut self) -> Due {
+        if self.is_driverless {
+            return Due::Helper;
+        }
+        self.called.get_or_insert_with(sync::now);
+        self.driver.take().map_or(Due::Nothing, Due::Wake)
+    }
+
+    /// How late a turn may be before the alarm thread wakes the driver's task; `None` if it does not.
     fn patience(&self, now: Instant) -> Option<Duration> {
-        match self.alarm {
-            TurnAlarm::DriverSleep | TurnAlarm::Nothing => None,
+        match &self.alarm {
+            TurnAlarm::Tokio(_) | TurnAlarm::Paused | TurnAlarm::Nothing => None,
             TurnAlarm::Thread => Some(Duration::ZERO),
-            TurnAlarm::Timerfd(_) if self.is_distrusted(now) => Some(PATIENCE),
-            TurnAlarm::Timerfd(_) => Some(PATIENCE_WITH_TIMERFD),
+            TurnAlarm::Timerfd(alarm) if self.is_distrusted(now) => Some(alarm.patience.min(PATIENCE)),
+            TurnAlarm::Timerfd(alarm) => Some(alarm.patience),
         }
     }
 }
 
 impl Engine {
-    /// Makes the alarm thread check that a turn follows a call of the driver, unless only the driver can set the alarm.
-    pub(super) fn watch(&'static self, state: &mut Locked<'_, EngineState>) {
+    /// Lets a turn begin soon, and unlocks.
+    pub(super) fn call(&'static self, mut state: Locked<'_, EngineState>) {
+        state.leave();
         let now = sync::now();
-        if state.patience(now).is_none() {
-            return;
+        if state.is_driverless {
+            self.watch(&mut state, now);
+        } else if state.needs_driver() {
+            wake(state);
+        } else if !self.set_off_alarm(&mut state) {
+            // Not woken from here: tokio keeps a task that a worker wakes for that worker, which may compute.
+            state.called.get_or_insert(now);
+            self.book(now);
         }
-        let at = now + PATIENCE;
+    }
+
+    /// Makes the alarm go off at once. Returns `false` if that is not in the runtime, but the alarm thread's.
+    pub(super) fn set_off_alarm(&'static self, state: &mut Locked<'_, EngineState>) -> bool {
+        match &mut state.alarm {
+            TurnAlarm::Timerfd(alarm) if alarm.set(source::system_now()).is_err() => state.alarm = TurnAlarm::Thread,
+            TurnAlarm::Tokio(sleep) => sleep.set_soon(Tick::ZERO),
+            _ => {}
+        }
+        self.watch(state, sync::now());
+        matches!(state.alarm, TurnAlarm::Timerfd(_) | TurnAlarm::Tokio(_))
+    }
+
+    /// Lets the alarm thread look in a while whether a turn has come. If only the driver sets the alarm, it need not.
+    pub(super) fn watch(&'static self, state: &mut Locked<'_, EngineState>, now: Instant) {
+        let Some(patience) = state.patience(now) else { return };
+        let since = *state.called.get_or_insert(now);
+        let at = now + now.duration_since(since).max(patience).clamp(PATIENCE, LONGEST_PATIENCE);
         // A helper that runs turn after turn keeps the check that is booked.
         if state.is_driverless && state.checks_at.is_some_and(|before| before <= at) {
             return;
         }
-        state.called.get_or_insert(now);
-        state.checks_at = state.is_driverless.then_some(at);
-        self.book(at);
+        self.check_at(state, now, at);
     }
 
     /// Called by the alarm thread.
@@ -79,22 +114,8 @@ impl Engine {
             Phase::Closed | Phase::Scanning(_) => Due::Nothing,
             _ if self.clock.is_shown() => Due::Nothing,
             Phase::Idle => self.alarm_in_time(state),
-            Phase::Away => self.call_again(state),
+            Phase::Away => state.turn_is_due(),
         }
-    }
-
-    /// The driver was called, and no turn has come.
-    fn call_again(&'static self, mut state: Locked<'_, EngineState>) -> Due {
-        let now = sync::now();
-        let since = *state.called.get_or_insert(now);
-        // Without a runtime, as in a model, there is no pass to wait for.
-        let patience = if state.is_driverless || MODELLED { Duration::ZERO } else { PATIENCE_WITH_RUNTIME };
-        if now.duration_since(since) >= patience {
-            return Due::Helper;
-        }
-        self.book((now + now.duration_since(since).max(PATIENCE)).min(since + patience));
-        // If it was polled meanwhile, its worker may block: another polls it now.
-        state.driver.take().map_or(Due::Nothing, Due::Wake)
     }
 
     /// Handles the alarm in phase `Idle`.
@@ -108,23 +129,23 @@ impl Engine {
             self.set_alarm(&mut state, next_wake);
             return Due::Nothing;
         }
-        if let TurnAlarm::Timerfd(_) = state.alarm {
+        if matches!(&state.alarm, TurnAlarm::Timerfd(alarm) if alarm.patience == PATIENCE_WITH_TIMERFD) {
             state.was_late = Some(now);
         }
         state.leave();
-        let Some(driver) = state.driver.take() else { return self.call_again(state) };
-        self.watch(&mut state);
-        Due::Wake(driver)
+        state.turn_is_due()
     }
 
     pub(super) fn set_alarm(&'static self, state: &mut Locked<'_, EngineState>, tick: Tick) {
-        if let TurnAlarm::Timerfd(alarm) = &state.alarm {
-            // A spurious wake-up is cheaper than disarming the alarm every time. Setting it fails if the program has
-            // closed the file, or in a forked process. The driver keeps the alarm.
-            if tick < Tick::MAX && alarm.set(clock::instant_of(tick).into_std()).is_err() {
-                state.alarm = TurnAlarm::Thread;
+        if tick < Tick::MAX {
+            match &mut state.alarm {
+                // Setting it fails if the program has closed the file, or in a forked process. The driver keeps the alarm.
+                TurnAlarm::Timerfd(alarm) if alarm.set(tick).is_err() => state.alarm = TurnAlarm::Thread,
+                TurnAlarm::Tokio(sleep) => sleep.set_soon(tick),
+                _ => {}
             }
         }
+        // A spurious wake-up is cheaper than disarming the alarm every time.
         let now = sync::now();
         match state.patience(now).filter(|_| tick < Tick::MAX) {
             None if matches!(state.alarm, TurnAlarm::Timerfd(_)) => {}
@@ -133,10 +154,11 @@ impl Engine {
         }
     }
 
-    /// Makes the alarm thread call the driver at an instant, unless a turn comes before. For a `timerfd`, postpones a
+    /// Makes the alarm thread wake the driver's task at an instant, unless a turn comes before. For a `timerfd`, postpones a
     /// check that is due soon, to save a wake-up: it was on time, or has yet to go off. Not while it is distrusted.
     fn check_at(&'static self, state: &mut Locked<'_, EngineState>, now: Instant, at: Instant) {
-        let is_trusted = matches!(state.alarm, TurnAlarm::Timerfd(_)) && !state.is_distrusted(now);
+        let is_trusted = matches!(&state.alarm, TurnAlarm::Timerfd(alarm) if !alarm.patience.is_zero());
+        let is_trusted = is_trusted && !state.is_distrusted(now);
         let at = match state.checks_at {
             Some(before) if is_trusted && before < now + BETWEEN_CHECKS * 3 / 4 => at.max(now + BETWEEN_CHECKS),
             Some(before) if is_trusted && before < at + BETWEEN_CHECKS => return,
@@ -172,7 +194,7 @@ impl AlarmHandler for Engine {
             }
             Due::Helper => {
                 if let Some(timer) = timer.try_hold() {
-                    helpers::send(move || timer.help_the_driver());
+                    helpers::send(move || timer.turn_without_a_driver());
                 }
             }
         }

@@ -1,9 +1,9 @@
 //! [`Engine`]: a timer's shards, and what decides when its next turn begins, what starts it, and which thread runs it.
 //!
-//! A turn fires due timers, finds the earliest remaining deadline, and sets an alarm for it. It comes after a pass of
-//! the runtime's own drivers, so what is fired finds the sockets' events delivered; or, if the runtime does not come to
-//! that for long, from a helper thread. A thread that wants to begin a turn during another makes that one scan again.
-//! The [parker](super::parker) is the handshake with threads that register deadlines.
+//! A turn fires due timers, finds the earliest remaining deadline, and sets an alarm for it. Only the runtime's own drivers
+//! bring one, so what is fired finds the sockets' events delivered; outside any runtime, a helper thread does. A thread
+//! that wants to begin a turn during another makes that one scan again. The [parker](super::parker) is the handshake with
+//! threads that register deadlines.
 //!
 //! A sleep points to its shard without a reference count, which would cost as much as the shard's lock. An engine is
 //! therefore never freed: timers reuse it, one after the other. A [`TimerLease`] names one of them.
@@ -11,11 +11,13 @@
 // Invariants
 // 1. Turns do not overlap. When a turn ends, the next is certain to begin in time: an alarm is set, or the driver was
 //    called. The driver is called if it was wanted during another thread's turn, or if only it can set the alarm.
-// 2. A called driver is watched, unless only it can set the alarm. Until a turn comes, the alarm thread wakes it again
-//    from time to time, since the worker that polled it may block before its pass. After `patience` it sends a helper.
+// 2. If a turn is to come and does not, the alarm thread wakes the driver's task, and again each time that this was polled
+//    in vain: the worker that polled it may block before its pass, and another may be idle.
 // 3. All entries up to `reached` have been taken out, or the scan in progress repeats, and none is inserted any more.
 // 4. While a test sets the time, the test fires timers, and no turn begins.
 // 5. A timer that has ended keeps no waker, no alarm and no runtime.
+// 6. Nobody who registers a deadline wakes the driver's task, except on a paused clock: tokio keeps a task that a worker
+//    wakes for that worker, which may compute.
 
 mod alarm;
 mod lease;
@@ -25,21 +27,22 @@ mod shown;
 mod tests;
 mod turn;
 
+use std::sync::OnceLock;
 use std::sync::atomic::AtomicUsize as StdAtomicUsize;
-use std::sync::{Arc, OnceLock};
 use std::task::Waker;
 use std::time::Instant;
 
 use tokio::runtime::Handle;
 
+pub(crate) use self::alarm::{PATIENCE_WITH_ONE_WORKER, PATIENCE_WITH_TIMERFD};
 pub(crate) use self::lease::{Owner, TimerHold, TimerHooks, TimerLease};
 pub(crate) use self::turn::By;
+use crate::clock::instant;
 use crate::clock::source::{self, Source};
-use crate::clock::{self, instant};
+use crate::core::alarm::TurnAlarm;
 use crate::core::alarm::driver_sleep::{is_processed, processed};
 use crate::core::alarm::io_probe::IoProbe;
 use crate::core::alarm::thread::BookingId;
-use crate::core::alarm::{TimerfdAlarm, TurnAlarm};
 use crate::core::capacity::Capacity;
 use crate::core::coalesce::Coalesce;
 use crate::core::epoch::Holders;
@@ -76,7 +79,7 @@ pub(crate) struct EngineState {
     is_driverless: bool,
     /// Wakes the driver's task. `None` once it was woken.
     driver: Option<Waker>,
-    /// Since when the driver has been called and no turn of its own has come.
+    /// Since when a turn is to come.
     called: Option<Instant>,
     pub(crate) alarm: TurnAlarm,
     /// When the alarm thread next checks the `timerfd` or the helpers, at the latest.
@@ -88,18 +91,26 @@ pub(crate) struct EngineState {
     pub(crate) coalesce: Coalesce,
 }
 
+impl EngineState {
+    /// Whether only the driver can set the alarm, or has to choose another because a test has paused the clock.
+    fn needs_driver(&self) -> bool {
+        self.alarm.is_the_drivers() || self.runtime.is_some() && !instant::clock_is_the_systems()
+    }
+}
+
 impl Engine {
     /// An engine with so many shards, which is never freed.
     pub(crate) fn new(shards: usize) -> &'static Engine {
         static NEXT: Counter = Counter::new(0);
+        let next_id = || BookingId(NEXT.fetch_add(1, SeqCst));
         let engine = keep!(
             Engine,
             Engine {
                 parker: Parker::new(EngineState::default()),
                 reached: AtomicU64::new(0),
                 clock: Source::runtime(),
-                io: IoProbe::new(),
-                id: BookingId(NEXT.fetch_add(1, SeqCst)),
+                io: IoProbe::new(next_id()),
+                id: next_id(),
                 capacity: Capacity::new(),
                 shards: OnceLock::new(),
                 used: AtomicUsize::new(0),
@@ -132,8 +143,6 @@ impl Engine {
             source::one_is_held();
             // As in tokio, what is due when a paused runtime begins does not wait.
             self.reach(self.clock.now());
-        } else {
-            self.watch(&mut state);
         }
         is_paused
     }
@@ -181,7 +190,6 @@ impl Engine {
         let before = if state.is_closed() { alarm } else { std::mem::replace(&mut state.alarm, alarm) };
         if !state.is_closed() && !state.call_after_scan() && !self.clock.is_shown() {
             state.leave();
-            self.watch(&mut state);
         }
         drop(state);
         drop(before);
@@ -198,9 +206,25 @@ impl Engine {
         Tick(self.reached.load(SeqCst))
     }
 
-    /// The file that the driver's runtime waits on, if that is the alarm.
-    pub(crate) fn timerfd(&self) -> Option<Arc<TimerfdAlarm>> {
-        if let TurnAlarm::Timerfd(alarm) = &self.parker.lock().alarm { Some(alarm.clone()) } else { None }
+    /// The runtime's I/O driver has reported the alarm's file. Returns the tick for which that was set; `None` if it was
+    /// reported before. The next report calls `waker`.
+    pub(crate) fn reported(&'static self, waker: &Waker) -> Option<Tick> {
+        let state = self.parker.lock();
+        let TurnAlarm::Timerfd(alarm) = &state.alarm else { return None };
+        if let Ok(tick) = alarm.reported(waker) {
+            return tick;
+        }
+        // The file's runtime has ended.
+        drop(state);
+        self.change_alarm(TurnAlarm::Thread);
+        self.wake_driver();
+        None
+    }
+
+    /// The driver's task was polled, and a turn is to come. Returns whether the runtime's own drivers bring it. Otherwise
+    /// the task does, after a pass: the worker that polled it may block before that.
+    pub(crate) fn set_off(&'static self) -> bool {
+        self.set_off_alarm(&mut self.parker.lock())
     }
 
     /// A sleep until `deadline` begins to wait. If tokio has paused the clock, and its timers have processed that in a pass
@@ -212,7 +236,7 @@ impl Engine {
         }
         let here = Handle::try_current().ok().map(|runtime| runtime.id());
         let state = self.parker.lock();
-        let is_tokios = state.alarm.is_the_drivers() && state.runtime.as_ref().map(Handle::id) == here;
+        let is_tokios = state.alarm.is_tokios() && state.runtime.as_ref().map(Handle::id) == here;
         drop(state);
         if is_tokios && here.is_some() && is_processed(deadline) {
             self.reach(deadline);
@@ -222,7 +246,7 @@ impl Engine {
     /// The time of a paused clock, as far as tokio's timers have processed it if they move the clock.
     pub(crate) fn shown(&self) -> Tick {
         let now = self.clock.now();
-        let is_tokios = self.parker.lock().alarm.is_the_drivers();
+        let is_tokios = self.parker.lock().alarm.is_tokios();
         if is_tokios { processed(now) } else { now }
     }
 
@@ -236,17 +260,14 @@ impl Engine {
     fn turn_by(&'static self, deadline: Tick) -> bool {
         let mut state = self.parker.lock();
         let runs = state.runtime.is_none() || instant::clock_is_the_systems();
-        let waits = runs && !state.alarm.is_the_drivers();
+        let waits = runs && !state.alarm.is_tokios();
         let deadline = if waits { state.coalesce.earliest_turn(deadline) } else { deadline };
         if !state.registered(deadline) {
             return !runs;
         }
-        // Unless only the driver can set its alarm, it sleeps on and the alarm moves. What is due already needs none.
-        let is_due = |state: &EngineState| {
-            matches!(state.alarm, TurnAlarm::Thread) && clock::instant_of(deadline).into_std() <= sync::now()
-        };
-        if !runs || state.alarm.is_the_drivers() || !state.is_driverless && is_due(&state) {
-            self.call(state);
+        if state.needs_driver() {
+            state.leave();
+            wake(state);
         } else {
             state.publish(deadline);
             self.set_alarm(&mut state, deadline);
@@ -264,28 +285,22 @@ impl Engine {
         if state.scan_again() || state.phase() != Phase::Idle || self.next_wake() < before {
             return;
         }
-        if state.is_driverless {
-            self.call(state);
-        } else {
-            // The alarm that is set is only early: nobody has to watch whether the driver comes.
+        if state.needs_driver() {
+            // The alarm that is set is only early.
             wake(state);
+        } else {
+            self.call(state);
         }
     }
 
-    /// Wakes a sleeping driver unconditionally.
-    #[cfg(any(test, feature = "test-util"))]
+    /// Lets the driver see that its clock has changed.
     pub(crate) fn wake_driver(&'static self) {
         let mut state = self.parker.lock();
-        if !state.call_after_scan() && state.phase() == Phase::Idle && !state.is_driverless {
-            self.call(state);
+        if !state.call_after_scan() && !state.is_closed() && !state.is_driverless {
+            state.leave();
+            self.watch(&mut state, sync::now());
+            wake(state);
         }
-    }
-
-    /// Wakes the driver, makes the alarm thread check that a turn follows, and unlocks.
-    fn call(&'static self, mut state: Locked<'_, EngineState>) {
-        state.leave();
-        self.watch(&mut state);
-        wake(state);
     }
 
     pub(crate) fn next_wake(&self) -> Tick {

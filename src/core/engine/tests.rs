@@ -1,11 +1,13 @@
-use std::sync::atomic::Ordering::Relaxed;
-
 #[cfg(target_os = "linux")]
-use super::alarm::PATIENCE_WITH_TIMERFD;
-use super::alarm::{Due, PATIENCE, PATIENCE_WITH_RUNTIME};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use super::alarm::{Due, LONGEST_PATIENCE, PATIENCE};
 use super::*;
-use crate::core::alarm::thread;
-use crate::core::models::{Woken, wait_until};
+use crate::clock;
+#[cfg(target_os = "linux")]
+use crate::core::alarm::TimerfdAlarm;
 
 const PASS: By = By::Pass { is_paused: false };
 
@@ -60,7 +62,7 @@ fn a_turn_looks_again_for_each_that_came_meanwhile() {
 fn a_driver_that_is_wanted_during_the_turn_of_another_is_called_at_its_end() {
     let is_called = |engine: &'static Engine| {
         engine.end_turn(Tick(1), 0, Tick(5)).unwrap();
-        engine.next_wake() == Tick::ZERO && engine.parker.lock().driver.is_none()
+        engine.next_wake() == Tick::ZERO && matches!(engine.due(), Due::Wake(_))
     };
     let looks = |engine: &'static Engine| {
         engine.driver_came(Waker::noop().clone());
@@ -76,9 +78,10 @@ fn a_driver_that_is_wanted_during_the_turn_of_another_is_called_at_its_end() {
         assert!(!is_called(engine), "once");
     }
     let engine = parked();
-    set_alarm(engine, TurnAlarm::DriverSleep);
-    assert!(helper_comes(engine));
-    assert!(is_called(engine), "nobody else sets it");
+    set_alarm(engine, TurnAlarm::Paused);
+    assert!(engine.begin_turn(By::PausedClock).is_some());
+    engine.end_turn(Tick(1), 0, Tick(5)).unwrap();
+    assert!(engine.parker.lock().driver.is_none(), "nobody else sets it");
 }
 
 /// The waker would keep the task, and with it the runtime and its files, and the next timer would wake it.
@@ -103,7 +106,7 @@ fn a_turn_that_outlives_its_timer_ends_and_sets_no_alarm() {
 #[cfg(target_os = "linux")]
 fn timerfd() -> (tokio::runtime::Runtime, Arc<TimerfdAlarm>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
-    let alarm = runtime.block_on(async { TimerfdAlarm::new(Waker::noop(), true).unwrap() });
+    let alarm = runtime.block_on(async { TimerfdAlarm::new(Waker::noop(), true, PATIENCE_WITH_TIMERFD).unwrap() });
     (runtime, Arc::new(alarm))
 }
 
@@ -146,30 +149,36 @@ fn while_a_timerfd_is_in_time_turns_put_the_alarm_threads_check_off() {
     assert!(turn() > first);
 }
 
-/// A worker that polls the driver may block before its pass. Another polls it then, and only if none comes for long,
-/// a helper turns.
+/// A worker that polls the driver may block before its pass. Another polls it then, again and again, and nobody turns
+/// for it.
 #[test]
-fn a_called_driver_is_woken_again_until_a_helper_turns_for_it() {
+fn a_driver_that_brings_no_turn_is_woken_again_without_end() {
+    let engine = parked();
+    engine.registered(Tick(1));
+    assert!(matches!(engine.due(), Due::Wake(_)));
+    assert!(matches!(engine.due(), Due::Nothing), "it was woken and not polled yet");
+    for ago in [Duration::ZERO, Duration::from_millis(20), LONGEST_PATIENCE, LONGEST_PATIENCE * 9] {
+        engine.driver_came(Waker::noop().clone());
+        let now = Instant::now();
+        engine.parker.lock().called = now.checked_sub(ago);
+        assert!(!engine.set_off(), "the task turns after a pass");
+        let (at, after) = (engine.booked().unwrap(), Instant::now());
+        assert!(at >= now + ago.clamp(PATIENCE, LONGEST_PATIENCE), "{ago:?}");
+        assert!(at <= after + (after - now + ago).clamp(PATIENCE, LONGEST_PATIENCE), "{ago:?}");
+        assert!(matches!(engine.due(), Due::Wake(_)));
+    }
+    assert!(comes(engine));
+    engine.end_turn(Tick(1), 1, Tick::MAX).unwrap();
+    assert!(matches!(engine.due(), Due::Nothing), "a turn has come");
+}
+
+/// tokio would keep the task for the worker that wakes it, which may compute. The alarm thread wakes it.
+#[test]
+fn what_is_due_already_does_not_wake_the_driver_from_the_thread_that_registers_it() {
     let engine = parked();
     engine.driver_came(Waker::noop().clone());
-    engine.wake_driver();
-    let called_now = || *engine.parker.lock().called.insert(Instant::now());
-    called_now();
-    assert!(matches!(engine.due(), Due::Nothing), "it was woken and not polled yet");
-    for _ in 0..2 {
-        engine.driver_came(Waker::noop().clone());
-        let called = called_now();
-        assert!(matches!(engine.due(), Due::Wake(_)));
-        assert!(engine.booked().is_none_or(|at| at <= called + PATIENCE_WITH_RUNTIME));
-    }
-    engine.parker.lock().called = called_now().checked_sub(PATIENCE_WITH_RUNTIME);
-    assert!(matches!(engine.due(), Due::Helper));
-    assert!(helper_comes(engine));
-    engine.end_turn(Tick(1), 1, Tick(1)).unwrap();
-    assert!(matches!(engine.due(), Due::Helper), "it has still not come");
-    assert!(comes(engine));
-    engine.end_turn(Tick(1), 1, Tick(1)).unwrap();
-    assert!(matches!(engine.due(), Due::Wake(_)));
+    engine.registered(Tick(1));
+    assert!(engine.parker.lock().driver.is_some() && engine.booked() <= Some(Instant::now()));
 }
 
 /// If a helper blocks after it has ended a turn early, another has to come soon.
@@ -179,7 +188,7 @@ fn without_a_driver_each_turn_that_ends_early_is_followed_up_soon() {
     let mut last = None;
     for _ in 0..3 {
         assert!(helper_comes(engine));
-        engine.interrupt_turn();
+        engine.interrupt_turn(By::Helper);
         let check = engine.parker.lock().checks_at;
         assert!(check.is_some_and(|at| at <= Instant::now() + PATIENCE), "at {check:?}");
         assert!(last.is_none() || check == last, "no turn postpones it");
@@ -206,25 +215,14 @@ fn a_timerfd_that_was_late_is_checked_after_a_millisecond() {
     assert_eq!(checks_after(), PATIENCE);
 }
 
-/// The driver slept without a deadline, so nothing was booked. If it never turned, later timers would not fire.
+/// Nobody else could look at the sockets.
+#[cfg(target_os = "linux")]
 #[test]
-fn a_driver_that_is_woken_though_nothing_waits_is_watched() {
-    thread::start().unwrap();
-    let engine = parked();
-    engine.ignores_alarm.store(false, Relaxed);
-    assert_eq!(engine.booked(), None);
-    engine.wake_driver();
-    // The worker that polls it blocks before its pass.
-    let woken = Woken::new();
-    engine.driver_came(woken.clone().into());
-    // If this thread stood still for a second, a helper came instead.
-    let is_over = || engine.parker.lock().called.is_some_and(|at| at.elapsed() > PATIENCE_WITH_RUNTIME);
-    wait_until("it is woken again", || woken.is_woken() || is_over());
-}
-
-/// A bug that this crate had: between the opening of a timer and the spawning of its driver, a helper could fire what
-/// was due, although the runtime had not looked at its sockets.
-#[test]
-fn a_driver_that_is_about_to_be_spawned_is_waited_for() {
-    assert!(!matches!(opened(false).due(), Due::Helper));
+fn with_one_worker_a_timerfd_is_not_checked_soon() {
+    let (engine, runtime) = parked_on_a_timerfd();
+    let alone = runtime.block_on(async { TimerfdAlarm::new(Waker::noop(), true, PATIENCE_WITH_ONE_WORKER) });
+    set_alarm(engine, TurnAlarm::Timerfd(Arc::new(alone.unwrap())));
+    assert!(comes(engine));
+    engine.end_turn(Tick(1), 1, clock::now()).unwrap();
+    assert!(engine.booked().is_some_and(|at| at > Instant::now() + PATIENCE_WITH_ONE_WORKER / 2));
 }

@@ -5,25 +5,34 @@
 //    256 locks before other tasks run; for a clock that a test has moved, as many as are due.
 // 2. A thread that fires timers holds the engine while it does.
 
-use tokio::runtime::Handle;
-
 use super::{Engine, EngineState, TimerHold, TimerLease};
-use crate::clock::{instant, source};
+use crate::clock::source;
 use crate::core::parker::{Locked, Phase, Then};
 use crate::core::wake_list::WakeList;
+use crate::util::sync;
 use crate::util::sync::atomic::Ordering::SeqCst;
 use crate::wheel::Tick;
 
 /// Who runs a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum By {
-    /// The driver's task. It fires only what the last turn has left, and sets its own alarm.
+    /// The runtime's I/O driver, in the middle of its pass: it has reported all that came before the alarm.
+    Event,
+    /// The driver's task, after a pass. The clock is the system's, or paused.
+    Pass { is_paused: bool },
+    /// tokio's timers, on a paused clock. Only the driver's task can set the alarm again.
+    PausedClock,
+    /// The driver's task on a paused clock. It fires only what the last turn has left, and sets its own alarm.
     Driver,
-    /// The runtime, after it has looked at its I/O. Its clock is the system's, or paused.
-    Pass {
-        is_paused: bool,
-    },
+    /// A helper, for a timer without a driver.
     Helper,
+}
+
+impl By {
+    /// Whether time stands still meanwhile, so a turn fires all that is due.
+    fn fires_all(self) -> bool {
+        matches!(self, By::Pass { is_paused: true } | By::PausedClock | By::Driver)
+    }
 }
 
 /// The maximum number of scans in a turn. A turn repeats its scan if earlier deadlines are registered during it.
@@ -40,13 +49,11 @@ impl Engine {
     pub(crate) fn begin_turn(&self, by: By) -> Option<WakeList> {
         let mut state = self.parker.lock();
         let begun = !self.clock.is_shown() && state.claim();
-        if by != By::Helper {
-            state.called = None;
-        }
+        state.called = None;
         let calls = match by {
             By::Driver => !begun,
-            By::Pass { is_paused } => begun && !state.alarm.goes_on(is_paused),
-            By::Helper => begun && state.alarm.is_the_drivers(),
+            By::PausedClock => begun,
+            By::Event | By::Pass { .. } | By::Helper => false,
         };
         if calls {
             state.call_after_scan();
@@ -65,8 +72,8 @@ impl Engine {
             self.call(state);
             return Some(Tick::MAX);
         }
-        // No time passes on a paused clock, so nothing would be coalesced.
-        let waits = !state.alarm.is_the_drivers();
+        // tokio rounds anyway, and no time passes on a paused clock.
+        let waits = !state.alarm.is_tokios();
         let coalesce = if waits { state.coalesce.after_turn(now, fired, earliest) } else { state.coalesce };
         let earliest = if waits { coalesce.earliest_turn(earliest) } else { earliest };
         if !state.park(earliest) {
@@ -77,10 +84,16 @@ impl Engine {
         Some(earliest)
     }
 
-    /// Ends a turn early. The next has to begin soon.
-    pub(crate) fn interrupt_turn(&'static self) {
+    /// Ends a turn early. The next has to begin soon. After a pass, the driver's task wakes itself.
+    pub(crate) fn interrupt_turn(&'static self, by: By) {
         let mut state = self.parker.lock();
-        if self.goes_on(&mut state) {
+        if !self.goes_on(&mut state) {
+            return;
+        }
+        if matches!(by, By::Pass { .. }) {
+            state.leave();
+            self.watch(&mut state, sync::now());
+        } else {
             self.call(state);
         }
     }
@@ -96,32 +109,34 @@ impl Engine {
 
 impl TimerLease {
     /// Runs a turn, unless the timer has ended, a test sets the time, or another turn is in progress, which then scans
-    /// again. Fires everything that is due `at` a tick, or part of what is due now. `earliest` finds the earliest remaining
+    /// again. Fires what is due `until` a tick that the runtime's pass came after. `earliest` finds the earliest remaining
     /// deadline. Returns `None` if more timers are due, and otherwise when the next turn begins, if that is known.
-    pub(crate) fn run_turn(self, by: By, at: Option<Tick>, earliest: fn(TimerLease) -> Tick) -> Option<Tick> {
+    pub(crate) fn run_turn(self, by: By, until: Tick, earliest: fn(TimerLease) -> Tick) -> Option<Tick> {
         let Some(mut wakes) = self.engine().begin_turn(by) else {
             return Some(Tick::MAX);
         };
-        let next = self.scan(at, earliest, &mut wakes);
+        let next = self.scan(by, until, earliest, &mut wakes);
         if next.is_none() {
-            self.engine().interrupt_turn();
+            self.engine().interrupt_turn(by);
         }
         self.close_if_unneeded();
         next
     }
 
     /// Scans until the turn has ended: returns when the next begins, or `None` if more is left to do.
-    fn scan(self, at: Option<Tick>, earliest: fn(TimerLease) -> Tick, wakes: &mut WakeList) -> Option<Tick> {
+    fn scan(self, by: By, until: Tick, earliest: fn(TimerLease) -> Tick, wakes: &mut WakeList) -> Option<Tick> {
         let (mut work, mut fired) = (WORK, 0);
+        // Read once: the runtime does not look at its sockets during a turn.
+        let now = self.now();
+        let until = until.min(now);
         for _ in 0..SCANS {
-            let shown = at.unwrap_or_else(|| self.now());
             // An empty shard has work at the tick after the last: never.
-            let now = shown.min(source::LAST);
-            let (woken, left) = self.fire_some(now, if at.is_some() { usize::MAX } else { work }, wakes);
+            let due = until.min(source::LAST);
+            let (woken, left) = self.fire_some(due, now, if by.fires_all() { usize::MAX } else { work }, wakes);
             work = left?;
-            self.engine().reach(shown);
+            self.engine().reach(until);
             fired += woken;
-            if let Some(at) = self.engine().end_turn(now, fired, earliest(self)) {
+            if let Some(at) = self.engine().end_turn(due, fired, earliest(self)) {
                 return Some(at);
             }
         }
@@ -137,12 +152,12 @@ impl TimerLease {
         if self.engine().clock.is_shown() {
             self.all().iter().for_each(|shard| drop(shard.lock()));
         }
-        self.fire_some(at, usize::MAX, &mut WakeList::default()).0
+        self.fire_some(at, at, usize::MAX, &mut WakeList::default()).0
     }
 
-    /// Fires entries due at `at`, within the limit of `work`. Returns how many, and the remaining `work` if it fired
-    /// all.
-    fn fire_some(self, at: Tick, mut work: usize, wakes: &mut WakeList) -> (usize, Option<usize>) {
+    /// Fires entries due at `at`, within the limit of `work`. It is `now`, or earlier. Returns how many, and the remaining
+    /// `work` if it fired all.
+    fn fire_some(self, at: Tick, now: Tick, mut work: usize, wakes: &mut WakeList) -> (usize, Option<usize>) {
         self.engine().turn_count.fetch_add(1, SeqCst);
         let mut fired = 0;
         // One lock hold per shard and round: a shard with many due entries does not delay the others.
@@ -152,7 +167,7 @@ impl TimerLease {
                 if work == 0 {
                     return (fired, None);
                 }
-                let woken = shard.fire(at, wakes);
+                let woken = shard.fire(at, now, wakes);
                 fired += woken;
                 work = work.saturating_sub(woken.max(HOLD));
                 rests = false;
@@ -165,14 +180,8 @@ impl TimerLease {
 }
 
 impl TimerHold {
-    /// Runs turns for a driver that is late or missing, as long as more timers are due. Its runtime may be blocked, not
-    /// driven, or paused by a test.
-    pub(super) fn help_the_driver(&self) {
-        let timer = self.lease();
-        let runtime = timer.engine().parker.lock().runtime.clone();
-        let _entered = runtime.as_ref().map(Handle::enter);
-        // On a paused clock nothing is late: the driver was woken, and runs a turn.
-        let is_paused = runtime.is_some() && !instant::clock_is_the_systems();
-        while !is_paused && timer.run_turn(By::Helper, None, TimerLease::earliest).is_none() {}
+    /// Runs turns as long as timers are due.
+    pub(super) fn turn_without_a_driver(&self) {
+        while self.lease().run_turn(By::Helper, Tick::MAX, TimerLease::earliest).is_none() {}
     }
 }

@@ -111,15 +111,15 @@ fn registering_against_the_alarm() {
 }
 
 #[test]
-fn a_helper_turns_against_the_driver() {
-    check("a helper turns against the driver", || {
+fn the_alarm_thread_looks_against_the_driver() {
+    check("the alarm thread looks against the driver", || {
         let world = World::with_alarm();
         let due = world.register(near(1));
         let task = Task::new(world);
         late();
         let (task, (), later) = race_three(move || task.run(), call, move || world.register(far(1)));
         let task = task.settle(|| due.is_woken());
-        assert_eq!(due.take(), 1, "one of them fires it");
+        assert_eq!(due.take(), 1, "it is fired once");
         let _task = task.settle(|| world.timer.engine().next_wake() == far(1));
         world.assert_sleeps_until(far(1));
         assert_eq!((world.fire(far(1)), later.take()), (1, 1));
@@ -127,8 +127,8 @@ fn a_helper_turns_against_the_driver() {
 }
 
 #[test]
-fn a_helper_turns_for_nothing_against_the_driver() {
-    check("a helper turns for nothing against the driver", || {
+fn the_alarm_thread_looks_for_nothing_against_the_driver() {
+    check("the alarm thread looks for nothing against the driver", || {
         let world = World::with_alarm();
         let task = Task::new(world);
         late();
@@ -156,13 +156,13 @@ fn an_interrupted_turn_against_the_alarm() {
         late();
         let engine = world.timer.engine();
         let begin_and_interrupt = move || {
-            if engine.begin_turn(By::Pass { is_paused: false }).is_some() {
-                engine.interrupt_turn();
+            if engine.begin_turn(By::Event).is_some() {
+                engine.interrupt_turn(By::Event);
             }
         };
         race(begin_and_interrupt, call);
         let _task = task.settle(|| due.is_woken());
-        assert_eq!(due.take(), 1, "the driver or a helper fires it");
+        assert_eq!(due.take(), 1, "the driver's turn fires it");
     });
 }
 

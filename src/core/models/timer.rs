@@ -126,8 +126,8 @@ fn two_register_in_one_shard_against_going_to_sleep() {
 fn look_on_a_paused_clock(world: World) -> Arc<Woken> {
     let (woken, engine) = (Woken::new(), world.timer.engine());
     engine.driver_came(Waker::from(woken.clone()));
-    engine.parker.lock().alarm = TurnAlarm::DriverSleep;
-    let next = world.timer.run_turn(By::Driver, Some(engine.reached()), TimerLease::earliest);
+    engine.parker.lock().alarm = TurnAlarm::Paused;
+    let next = world.timer.run_turn(By::Driver, engine.reached(), TimerLease::earliest);
     assert!(next.is_some());
     woken
 }

@@ -209,8 +209,8 @@ impl Shard {
         self.next.get()
     }
 
-    /// Fires some of the entries due at `now`, and returns how many. More are due if `next` is not after `now`.
-    pub(crate) fn fire(&self, now: Tick, wakes: &mut WakeList) -> usize {
+    /// Fires some of the entries due at `at`, and returns how many. More are due if `next` is not after that.
+    pub(crate) fn fire(&self, at: Tick, now: Tick, wakes: &mut WakeList) -> usize {
         self.state.give_way();
         let mut state = self.lock();
         if self.life.load(Ordering::Relaxed) & OPEN == 0 {
@@ -220,7 +220,7 @@ impl Shard {
         }
         let (address, before) = (self.address(), wakes.wakers.len());
         let ShardState { wheel, lateness, .. } = &mut *state;
-        let through = take_due(wheel, now, &mut wakes.wakers, |deadline| {
+        let through = take_due(wheel, at, &mut wakes.wakers, |deadline| {
             lateness.record(now - deadline);
             Hooks::fires(address, deadline);
         });
@@ -230,7 +230,7 @@ impl Shard {
         if through.is_none() {
             self.publish_next(&state);
         }
-        self.fired_through.fetch_max(through.unwrap_or(now).0, Ordering::Release);
+        self.fired_through.fetch_max(through.unwrap_or(at).0, Ordering::Release);
         drop(state);
         wakes.wake_all();
         taken

@@ -20,7 +20,7 @@ fn insert(shard: ShardLease, deadline: u64) -> Result<Key, InsertError> {
 #[test]
 fn a_deadline_that_the_wheel_has_gone_by_is_refused() {
     let shard = shard();
-    assert_eq!(shard.shard().fire(Tick(100), &mut WakeList::default()), 0);
+    assert_eq!(shard.shard().fire(Tick(100), Tick(100), &mut WakeList::default()), 0);
     for past in [0, 50, 100] {
         assert!(matches!(insert(shard, past), Err(InsertError::AlreadyDue)), "{past}");
     }
@@ -31,7 +31,7 @@ fn a_deadline_that_the_wheel_has_gone_by_is_refused() {
 fn whether_an_entry_has_fired_is_known_without_the_lock_for_its_own_timer() {
     let shard = shard();
     insert(shard, 50).unwrap();
-    shard.shard().fire(Tick(100), &mut WakeList::default());
+    shard.shard().fire(Tick(100), Tick(100), &mut WakeList::default());
     let _locked = shard.shard().lock();
     assert!(shard.has_fired(Tick(50)) && shard.has_fired(Tick(100)));
     assert!(!shard.has_fired(Tick(101)) && !ShardLease::new(shard.shard(), Epoch(8)).has_fired(Tick(50)));
@@ -44,7 +44,7 @@ fn a_hold_of_the_lock_takes_out_a_limited_number_of_wakers() {
         insert(shard, 50).unwrap();
     }
     let mut list = WakeList::default();
-    let taken = [0; 3].map(|_| shard.shard().fire(Tick(100), &mut list));
+    let taken = [0; 3].map(|_| shard.shard().fire(Tick(100), Tick(100), &mut list));
     assert_eq!(taken, [WAKES, 100 - WAKES, 0]);
 }
 
@@ -53,7 +53,7 @@ struct FiresToo(ShardLease);
 impl Wake for FiresToo {
     fn wake(self: Arc<Self>) {
         while self.0.shard().next() <= Tick(10) {
-            self.0.shard().fire(Tick(10), &mut WakeList::default());
+            self.0.shard().fire(Tick(10), Tick(10), &mut WakeList::default());
         }
     }
 }
@@ -86,7 +86,7 @@ fn unordered_entries_after_a_long_rest_cascade_once() {
     }
     let mut list = WakeList::default();
     while shard.shard().next() <= Tick(first) {
-        shard.shard().fire(Tick(first), &mut list);
+        shard.shard().fire(Tick(first), Tick(first), &mut list);
     }
     let mut sum = Snapshot::default();
     shard.shard().add_to(&mut sum);
