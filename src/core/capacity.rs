@@ -59,8 +59,11 @@ impl Capacity {
     /// An entry that waits takes other room than before. This cannot be refused.
     #[cold]
     pub(crate) fn change(&self, before: usize, after: usize) {
-        self.taken.fetch_add(after, Ordering::Relaxed);
-        self.taken.fetch_sub(before, Ordering::Relaxed);
+        // In one step: between two, another thread would be refused although there is room.
+        let difference = after.wrapping_sub(before);
+        if difference != 0 {
+            self.taken.fetch_add(difference, Ordering::Relaxed);
+        }
     }
 
     #[inline]

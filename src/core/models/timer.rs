@@ -6,6 +6,7 @@ use std::task::{Poll, Waker};
 
 use super::{Task, Woken, World, check, far, near, poll, poll_elapsed, race, race_three, using};
 use crate::core::alarm::TurnAlarm;
+use crate::core::capacity::Capacity;
 use crate::core::engine::{By, TimerLease};
 use crate::future::Sleep;
 #[cfg(hairspring_loom)]
@@ -307,5 +308,18 @@ fn waker_replaced_against_fire() {
         assert!(polled.is_ready() || second_woken == 1, "the last that polled is woken, or has seen it");
         assert!(polled.is_ready() || poll(&mut sleep, &second).is_ready());
         assert!(!first.is_held() && !second.is_held(), "no waker is left");
+    });
+}
+
+/// A bug that this crate had: a reset took its room twice for a moment, and another sleep was refused.
+#[test]
+fn a_reset_against_the_last_sleep_that_there_is_room_for() {
+    check("a reset against the last sleep that there is room for", || {
+        let capacity = Arc::new(Capacity::new());
+        capacity.open(Some(2));
+        assert_eq!(capacity.take(1), Ok(()));
+        let resets = capacity.clone();
+        let ((), taken) = race(move || resets.change(1, 1), move || capacity.take(1));
+        assert_eq!(taken, Ok(()));
     });
 }
