@@ -56,7 +56,7 @@ pub(crate) struct Driver {
     /// The alarm on a paused clock.
     sleep: Option<DriverSleep>,
     timerfd: Option<Arc<TimerfdAlarm>>,
-    /// The pass that this waits for; with tokio's alarm and on a paused clock, any.
+    /// The pass that this waits for; with tokio's alarm, any.
     pass: Option<Arc<Pass>>,
 }
 
@@ -132,20 +132,24 @@ impl Driver {
         if found_io || self.was_paused != Some(is_paused) {
             self.alarm = if found_io { Alarm::Timerfd } else { self.alarm };
             self.was_paused = Some(is_paused);
-            let alarm = self.choose(is_paused, task);
-            engine.change_alarm(alarm);
+            match self.choose(is_paused, task) {
+                Some(alarm) => engine.change_alarm(alarm),
+                // What waits finds out, and panics.
+                None => _ = self.timer.lease().close(),
+            }
         }
     }
 
-    /// Panics if the runtime lacks what the alarm needs, and there can be no alarm thread.
-    fn choose(&mut self, is_paused: bool, task: &Waker) -> TurnAlarm {
+    /// `None` on a paused clock without `enable_time`. Panics if the runtime lacks what the alarm needs, and there can be no
+    /// alarm thread.
+    fn choose(&mut self, is_paused: bool, task: &Waker) -> Option<TurnAlarm> {
         (self.sleep, self.pass) = (None, None);
         if is_paused {
             source::one_is_held();
             self.timer.lease().engine().io.rest();
             let waker = Arc::new(OnPausedClock(self.timer.clone())).into();
             self.sleep = DriverSleep::new(waker).ok();
-            return if self.sleep.is_some() { TurnAlarm::Paused } else { TurnAlarm::Nothing };
+            return self.sleep.is_some().then_some(TurnAlarm::Paused);
         }
         let alarm = match self.alarm {
             Alarm::Timerfd => self.timerfd().map(TurnAlarm::Timerfd).ok(),
@@ -161,7 +165,7 @@ impl Driver {
             has_threads() || alarm.is_some(),
             "this platform has no threads: a timer's driver needs a tokio runtime with `enable_time`"
         );
-        alarm.unwrap_or_default()
+        Some(alarm.unwrap_or_default())
     }
 
     /// On a paused clock, lets an alarm of tokio's move it to the next deadline.
@@ -179,16 +183,14 @@ impl Driver {
 
     /// Turns after a pass, or waits for one.
     fn turn_after_a_pass(&mut self, task: &Waker) {
-        let (timer, is_paused) = (self.timer.lease(), self.was_paused == Some(true));
+        let timer = self.timer.lease();
         if let Some(until) = self.pass.as_ref().and_then(|pass| pass.has_come()) {
             self.pass.take_if(|pass| pass.began < Tick::MAX);
-            if timer.run_turn(By::Pass { is_paused }, until, TimerLease::earliest).is_none() {
+            if timer.run_turn(By::Pass, until, TimerLease::earliest).is_none() {
                 task.wake_by_ref();
             }
         } else if !timer.engine().set_off() {
-            // Whoever moves a paused clock may do so before the pass.
-            let began = || if is_paused { Tick::MAX } else { timer.now() };
-            let pass = self.pass.get_or_insert_with(|| Pass::new(task, began()));
+            let pass = self.pass.get_or_insert_with(|| Pass::new(task, timer.now()));
             let _ = pin!(task::yield_now()).poll(&mut Context::from_waker(&pass.clone().into()));
         }
     }
@@ -205,9 +207,9 @@ impl Future for Driver {
         timer.engine().driver_came(cx.waker().clone());
         if timer.serves() {
             this.prepare(cx.waker());
-            if !this.set_tokios_alarm() {
-                this.turn_after_a_pass(cx.waker());
-            }
+        }
+        if timer.serves() && !this.set_tokios_alarm() {
+            this.turn_after_a_pass(cx.waker());
         }
         if timer.serves() { Poll::Pending } else { Poll::Ready(()) }
     }

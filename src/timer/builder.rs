@@ -70,6 +70,8 @@ fn alarm_error(alarm: Alarm, error: io::Error) -> BuildError {
             unsupported("needs Linux, and a runtime built with `enable_io`")
         }
         (io::ErrorKind::Unsupported, None, _) => unsupported("needs a runtime built with `enable_time`"),
+        // A paused clock.
+        (io::ErrorKind::Other, None, _) => unsupported(&error.to_string()),
         _ => BuildError::by_system(format!("alarm is {alarm:?}: the system refused it: {error}"), error),
     }
 }

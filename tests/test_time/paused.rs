@@ -241,3 +241,27 @@ fn a_bubbles_own_clock_is_always_paused() {
         advance(HOUR).await;
     });
 }
+
+/// A bug that this crate had: a timer that opened on a paused clock took the clock's time for what tokio's timers had
+/// processed, and the first tick came a second earlier than tokio's.
+#[test]
+fn the_first_timer_after_an_advance_begins_where_tokios_timers_are() {
+    macro_rules! first_tick {
+        ($time:path) => {
+            async {
+                use $time as time;
+                let start = time::Instant::now();
+                let tick = tokio::spawn(async move {
+                    time::interval(HOUR).tick().await;
+                    start.elapsed()
+                });
+                time::advance(ms(1_000)).await;
+                time::advance(ms(1_000)).await;
+                tick.await.unwrap()
+            }
+        };
+    }
+    let tokios = must_end_on(crate::common::paused(), async || first_tick!(tokio::time).await);
+    let ours = must_end_on(crate::common::paused(), async || first_tick!(hairspring).await);
+    assert_eq!(ours, tokios);
+}

@@ -23,7 +23,7 @@ pub(crate) fn has_threads() -> bool {
 /// drives it, they wait, as with tokio.
 ///
 /// Every choice uses a tokio sleep while a test has paused the runtime's clock, because tokio advances that clock only
-/// to its own timers. The runtime then needs `enable_time`.
+/// to its own timers. The runtime then needs `enable_time`; without it, a sleep panics.
 ///
 /// WebAssembly has no threads: there, [`Auto`](Alarm::Auto) and [`Thread`](Alarm::Thread) mean [`Tokio`](Alarm::Tokio).
 /// The runtime needs `enable_time`, and a timer outside any runtime panics.
@@ -88,9 +88,6 @@ pub(crate) enum TurnAlarm {
     Tokio(DriverSleep),
     /// A tokio sleep on a clock that a test has paused, which only the driver sets.
     Paused,
-    /// None: whoever moves the clock wakes the driver. For a clock that a test has paused on a runtime without
-    /// `enable_time`.
-    Nothing,
 }
 
 impl TurnAlarm {

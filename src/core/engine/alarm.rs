@@ -59,7 +59,7 @@ impl EngineState {
     /// How late a turn may be before the alarm thread wakes the driver's task; `None` if it does not.
     fn patience(&self, now: Instant) -> Option<Duration> {
         match &self.alarm {
-            TurnAlarm::Tokio(_) | TurnAlarm::Paused | TurnAlarm::Nothing => None,
+            TurnAlarm::Tokio(_) | TurnAlarm::Paused => None,
             TurnAlarm::Thread => Some(Duration::ZERO),
             TurnAlarm::Timerfd(alarm) if self.is_distrusted(now) => Some(alarm.patience.min(PATIENCE)),
             TurnAlarm::Timerfd(alarm) => Some(alarm.patience),

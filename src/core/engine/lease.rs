@@ -10,12 +10,14 @@ use std::io;
 use std::sync::Arc;
 
 use super::Engine;
-use crate::clock::{self, Hooks, source};
+use crate::clock::{self, Hooks, instant, source};
+use crate::core::alarm::driver_sleep::processed;
 use crate::core::alarm::{Alarm, thread};
 use crate::core::epoch::Epoch;
 use crate::core::settings::Settings;
 use crate::core::shard::{Shard, ShardLease};
 use crate::core::statistics::Snapshot;
+use crate::util::panics;
 use crate::util::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
 use crate::util::sync::{MODELLED, Mutex, MutexGuard, per_process, unpoisoned};
 use crate::wheel::Tick;
@@ -67,6 +69,12 @@ fn free() -> MutexGuard<'static, Free> {
     unpoisoned(free_engines().lock())
 }
 
+/// What tokio's timers have processed on a paused clock: that does not wait for a timer that begins there.
+fn processed_here() -> io::Result<Tick> {
+    let needs = |_| io::Error::other("a paused clock needs a tokio runtime with `enable_time`");
+    panics::if_enabled(|| processed(clock::now())).map_err(needs)
+}
+
 impl Engine {
     pub(crate) fn lease(&'static self, epoch: Epoch) -> TimerLease {
         TimerLease { engine: self, epoch }
@@ -115,14 +123,19 @@ impl TimerLease {
     }
 
     /// Begins a timer. If it is driverless, helper threads run its turns. Returns the system's error if it refuses to
-    /// start the alarm thread, which a timer with tokio's alarm can do without.
+    /// start the alarm thread, which a timer with tokio's alarm can do without. On a paused clock it needs `enable_time`.
     pub(crate) fn try_open(is_driverless: bool, settings: &Settings) -> io::Result<TimerLease> {
         thread::start().or_else(|error| if settings.alarm == Alarm::Tokio { Ok(()) } else { Err(error) })?;
+        let is_paused = !is_driverless && !instant::clock_is_the_systems();
+        let reached = if is_paused { Some(processed_here()?) } else { None };
         let timer = TimerLease::make(settings, clock::now());
         if !is_driverless && Hooks::opens_here(timer) {
             return Ok(timer);
         }
-        if timer.engine.open(is_driverless, settings.coalesce) {
+        timer.engine.open(is_driverless, settings.coalesce);
+        if let Some(reached) = reached {
+            source::one_is_held();
+            timer.engine.reach(reached);
             timer.publish_removals();
         }
         Ok(timer)

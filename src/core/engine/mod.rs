@@ -38,7 +38,7 @@ pub(crate) use self::alarm::{PATIENCE_WITH_ONE_WORKER, PATIENCE_WITH_TIMERFD};
 pub(crate) use self::lease::{Owner, TimerHold, TimerHooks, TimerLease};
 pub(crate) use self::turn::By;
 use crate::clock::instant;
-use crate::clock::source::{self, Source};
+use crate::clock::source::Source;
 use crate::core::alarm::TurnAlarm;
 use crate::core::alarm::driver_sleep::{is_processed, processed};
 use crate::core::alarm::io_probe::IoProbe;
@@ -129,22 +129,15 @@ impl Engine {
         self.shards.get().expect("they were made with it")
     }
 
-    /// Opens a timer whose driver is about to be spawned, or one without a driver. Returns whether its clock is paused.
-    fn open(&'static self, is_driverless: bool, coalesce: Ticks) -> bool {
+    /// Opens a timer whose driver is about to be spawned, or one without a driver.
+    fn open(&'static self, is_driverless: bool, coalesce: Ticks) {
         self.clock.follow_runtime();
         let mut state = self.begin(is_driverless, coalesce);
         if is_driverless {
             state.park(Tick::MAX);
-            return false;
+        } else {
+            state.runtime = instant::runtime_that_may_pause();
         }
-        state.runtime = instant::runtime_that_may_pause();
-        let is_paused = !instant::clock_is_the_systems();
-        if is_paused {
-            source::one_is_held();
-            // As in tokio, what is due when a paused runtime begins does not wait.
-            self.reach(self.clock.now());
-        }
-        is_paused
     }
 
     /// Opens a timer as if its driver had been woken.

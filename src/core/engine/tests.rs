@@ -9,12 +9,10 @@ use crate::clock;
 #[cfg(target_os = "linux")]
 use crate::core::alarm::TimerfdAlarm;
 
-const PASS: By = By::Pass { is_paused: false };
-
 /// The driver is polled, and a turn follows its runtime's pass.
 fn comes(engine: &'static Engine) -> bool {
     engine.driver_came(Waker::noop().clone());
-    engine.begin_turn(PASS).is_some()
+    engine.begin_turn(By::Pass).is_some()
 }
 
 fn helper_comes(engine: &'static Engine) -> bool {

@@ -18,8 +18,8 @@ use crate::wheel::Tick;
 pub(crate) enum By {
     /// The runtime's I/O driver, in the middle of its pass: it has reported all that came before the alarm.
     Event,
-    /// The driver's task, after a pass. The clock is the system's, or paused.
-    Pass { is_paused: bool },
+    /// The driver's task, after a pass.
+    Pass,
     /// tokio's timers, on a paused clock. Only the driver's task can set the alarm again.
     PausedClock,
     /// The driver's task on a paused clock. It fires only what the last turn has left, and sets its own alarm.
@@ -31,7 +31,7 @@ pub(crate) enum By {
 impl By {
     /// Whether time stands still meanwhile, so a turn fires all that is due.
     fn fires_all(self) -> bool {
-        matches!(self, By::Pass { is_paused: true } | By::PausedClock | By::Driver)
+        matches!(self, By::PausedClock | By::Driver)
     }
 }
 
@@ -53,7 +53,7 @@ impl Engine {
         let calls = match by {
             By::Driver => !begun,
             By::PausedClock => begun,
-            By::Event | By::Pass { .. } | By::Helper => false,
+            By::Event | By::Pass | By::Helper => false,
         };
         if calls {
             state.call_after_scan();
@@ -90,7 +90,7 @@ impl Engine {
         if !self.goes_on(&mut state) {
             return;
         }
-        if matches!(by, By::Pass { .. }) {
+        if by == By::Pass {
             state.leave();
             self.watch(&mut state, sync::now());
         } else {
