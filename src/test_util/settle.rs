@@ -20,7 +20,8 @@ use crate::test_util::keeper::{FAILED, Keeper, Still, Waiting};
 use crate::test_util::manual::allowed;
 use crate::test_util::pause::{self, if_paused};
 
-/// Waits until every other task of the current runtime waits and nothing is about to wake one. It moves no clock.
+/// Waits until every other task of the current runtime waits and nothing is about to wake one, and in a bubble until no
+/// blocking work runs; elsewhere it does not see blocking work. It moves no clock.
 ///
 /// It works in a [bubble](crate::test_util::bubble()), and on a current-thread runtime whose clock is paused.
 ///

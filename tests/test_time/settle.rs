@@ -54,6 +54,17 @@ fn a_bubbles_blocking_work_is_waited_for() {
     });
 }
 
+#[test]
+fn outside_a_bubble_blocking_work_is_not_waited_for() {
+    on_each_and_in_a_task(&TOKIOS, || async {
+        let (release, released) = std::sync::mpsc::channel::<()>();
+        let work = spawn_blocking(move || released.recv());
+        settle().await;
+        assert!(!work.is_finished());
+        drop(release);
+    });
+}
+
 /// A bug that this crate had: each started a thread.
 #[cfg(target_os = "linux")]
 #[test]
