@@ -217,8 +217,11 @@ impl Future for Driver {
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        self.timer.lease().close();
-        self.timer.lease().engine().io.forget();
+        let timer = self.timer.lease();
+        timer.close();
+        // What waited here goes on elsewhere, by another clock than that of a bubble, which has ended.
+        timer.engine().clock.follow_runtime();
+        timer.engine().io.forget();
     }
 }
 

@@ -6,11 +6,11 @@ use std::process::Output;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use crate::common::{HOUR, OnDrop, current_thread, ms, must_end, panic_message};
-use crate::kinds::{DAY, Kind, on_each};
-use futures::FutureExt;
+use crate::common::{HOUR, OnDrop, current_thread, ms, must_end, panic_message, paused};
+use crate::kinds::{DAY, Kind, MINUTE, WORKERS, on_each};
+use futures::{FutureExt, StreamExt};
 use hairspring::test_util::{Bubble, bubble, settle};
-use hairspring::{Duration, Instant, interval, sleep, timeout};
+use hairspring::{DelayQueue, Duration, Instant, Timer, interval, sleep, timeout};
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 use tokio::task::{JoinSet, spawn_blocking, yield_now};
@@ -99,6 +99,35 @@ fn a_deadlock_fails_and_counts_what_waits() {
         });
         let begins = "deadlock: nothing is left to wake the bubble's own future\nwaiting: 1 task, 0 timers";
         assert!(message.starts_with(begins), "{message}");
+    }
+}
+
+/// A bug that this crate had: a queue and an interval went on by the time of the bubble, an hour ahead.
+#[test]
+fn what_a_bubble_made_can_be_used_after_its_end() {
+    for kind in [&[Kind::Bubble], WORKERS.as_slice()].concat() {
+        must_end(move || {
+            let (mut queue, mut ticks, mut idle, timer) = kind.run(|| async {
+                let mut made = (DelayQueue::new(), interval(MINUTE), sleep(MINUTE), Timer::current());
+                made.0.insert("old", MINUTE);
+                made.0.next().await.unwrap();
+                made.1.tick().await;
+                (&mut made.2).await;
+                sleep(HOUR).await;
+                made
+            });
+            paused().block_on(async {
+                let start = Instant::now();
+                queue.insert("new", MINUTE);
+                ticks.reset();
+                idle.reset_at(start + MINUTE);
+                assert_eq!(queue.next().await.unwrap().into_inner(), "new");
+                ticks.tick().await;
+                idle.await;
+                assert!((MINUTE..=MINUTE + ms(1)).contains(&start.elapsed()), "{kind:?}: {:?}", start.elapsed());
+                assert!(timer.try_sleep(MINUTE).await.unwrap_err().is_shutdown());
+            });
+        });
     }
 }
 

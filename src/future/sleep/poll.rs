@@ -131,8 +131,10 @@ impl Sleep {
         self.flags = self.flags.with(Flags::EPOCH, timer.epoch().0);
         match *refusal {
             InsertError::AlreadyDue => Poll::Ready(Ok(())),
-            // It had fired before the timer ended.
-            InsertError::Closed if timer.has_fired(self.deadline) => Poll::Ready(Ok(())),
+            // It had fired before the timer ended, unless its clock was ahead of this one.
+            InsertError::Closed if timer.has_fired(self.deadline) && self.deadline <= timer.now() => {
+                Poll::Ready(Ok(()))
+            }
             InsertError::Closed => Poll::Ready(Err(Error::ended(timer.name()))),
             InsertError::AtCapacity(pending) => Poll::Ready(Err(Error::over_capacity(timer.name(), pending))),
         }
