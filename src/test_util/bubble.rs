@@ -3,15 +3,16 @@
 // Invariants
 // 1. A bubble ends in one of three ways: its future and all its tasks have ended, it panics, or it is given up.
 // 2. The clock does not move once the bubble's own future has ended.
-// 3. A bubble is given up only if nothing ran for its patience, and it was then found idle while its clock did not move
-//    and was not held. On tokio's clock, checking makes tokio move time if a timer is left.
+// 3. A bubble is given up once its limit has passed. Otherwise only if nothing ran for its patience, and it was then found
+//    idle while its clock did not move and was not held. On tokio's clock, checking makes tokio move time if a timer is
+//    left.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::pin;
-use std::sync::{Arc, LazyLock, Mutex};
+use std::sync::{Arc, LazyLock, Mutex, mpsc};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -19,14 +20,16 @@ use tokio::runtime::{self, Builder, Handle, Runtime, RuntimeFlavor};
 use tokio::sync::oneshot;
 use tokio::task;
 
-use crate::clock::{Hooks, instant};
+use crate::clock::source::LAST;
+use crate::clock::{self, Hooks, instant};
 use crate::core::registry::{self, TaskHooks};
 use crate::test_util::chance::{self, Random};
-use crate::test_util::keeper::{FAILED, Keeper, Limits};
+use crate::test_util::keeper::{End, FAILED, Keeper, Limits};
 use crate::test_util::manual::ManualClock;
 use crate::test_util::own_runtime::{OwnRuntime, OwnThreads};
 use crate::test_util::settle::settle_for_a_while;
 use crate::test_util::{lock, pending};
+use crate::wheel::Tick;
 
 const SEED: &str = "HAIRSPRING_SEED";
 
@@ -98,6 +101,7 @@ pub fn bubble<F: Future>(code: impl FnOnce() -> F) -> F::Output {
 pub struct Bubble {
     seed: Option<u64>,
     patience: Option<Duration>,
+    limit: Option<Duration>,
     grace: Duration,
     workers: Option<usize>,
     runtime: Option<Builder>,
@@ -152,6 +156,34 @@ impl Bubble {
         self
     }
 
+    /// Fails the test if it has not ended when more than `limit` has passed on the bubble's clock, counted from its start.
+    ///
+    /// A bubble is no deadlock while timers are left. So a test that waits for something that never happens, beside a task
+    /// that sleeps again and again, runs forever without a limit. There is none by default.
+    ///
+    /// With workers or a grace, the clock stops at the last deadline within the limit. tokio's clock moves on until the
+    /// bubble notices, for about a millisecond of real time.
+    ///
+    /// # Examples
+    ///
+    /// ```should_panic
+    /// use hairspring::{Duration, interval, test_util::Bubble};
+    ///
+    /// Bubble::new().limit(Duration::from_secs(3_600)).run(|| async {
+    ///     tokio::spawn(async {
+    ///         let mut heartbeats = interval(Duration::from_secs(1));
+    ///         loop {
+    ///             heartbeats.tick().await;
+    ///         }
+    ///     });
+    ///     std::future::pending::<()>().await; // fails after an hour of the bubble's time
+    /// });
+    /// ```
+    pub fn limit(mut self, limit: Duration) -> Bubble {
+        self.limit = Some(limit);
+        self
+    }
+
     /// Runs the bubble on a multi-thread runtime with `workers` workers, instead of a current-thread runtime.
     ///
     /// The seed then decides only the order of timers that are due at the same instant: the tasks they wake run in
@@ -184,13 +216,15 @@ impl Bubble {
     /// Runs the bubble on a runtime that this builder makes, for settings that a bubble does not have.
     ///
     /// The bubble replaces the builder's hooks `on_thread_start` and `on_thread_stop` and its `thread_keep_alive`: they
-    /// tell it when blocking work runs. On a multi-thread runtime, tokio's own sleeps take real time, as with
-    /// [`workers`](Bubble::workers). The seed decides only the order of timers that are due at the same instant.
+    /// tell it when blocking work runs. The clock of a current-thread runtime starts paused, also if the builder does not
+    /// say so. On a multi-thread runtime, tokio's own sleeps take real time, as with [`workers`](Bubble::workers). The seed
+    /// decides only the order of timers that are due at the same instant.
     ///
     /// # Panics
     ///
-    /// [`run`](Bubble::run) panics if the builder is for a current-thread runtime without `enable_time`, as tokio's timers
-    /// do: nothing would move its clock.
+    /// For a current-thread runtime, [`run`](Bubble::run) panics without `enable_time`, as tokio's timers do: nothing would
+    /// move its clock. Without a [`grace`](Bubble::grace), it also panics with `max_blocking_threads(1)`: a clock that is held
+    /// occupies one of these threads.
     ///
     /// # Examples
     ///
@@ -246,7 +280,9 @@ impl Bubble {
     /// `spawn_blocking` and `tokio::fs`.
     ///
     /// After the future has ended, the clock no longer moves. Remaining tasks must end within five seconds of real
-    /// time: abort tasks that would continue. The bubble waits for remaining blocking work, as any runtime does.
+    /// time: abort tasks that would continue. The bubble waits for remaining blocking work, as any runtime does, and
+    /// says so on standard error if that takes seconds. What the test returns, such as a sleep or a queue, can be used afterwards: a
+    /// deadline stays the same instant, perhaps hours ahead of the system's clock, and a [`Timer`](crate::Timer) has ended.
     ///
     /// # Random order
     ///
@@ -273,7 +309,8 @@ impl Bubble {
     ///   [`patience`](Bubble::patience). The message counts the tasks, lists the timers as
     ///   [`pending`](crate::test_util::pending()) does, and with `--cfg tokio_unstable` says where each task was
     ///   spawned.
-    /// - Panics if tasks are left after the future has ended. The message is the same.
+    /// - Panics if tasks are left after the future has ended, or if its [`limit`](Bubble::limit) has passed. The message is
+    ///   the same.
     /// - Panics if the future panics. A panic in a task counts only if something awaits the task and passes it on,
     ///   because tokio catches it and tells nobody else.
     /// - Panics inside another runtime: call it from a plain `#[test]`.
@@ -290,19 +327,38 @@ impl Bubble {
     /// ```
     #[track_caller]
     pub fn run<F: Future>(mut self, code: impl FnOnce() -> F) -> F::Output {
+        assert!(
+            Handle::try_current().is_err(),
+            "a bubble builds its own runtime and cannot run inside another: use a plain `#[test]`"
+        );
         let seed = self.chosen_seed();
         let mut builder = self.runtime.take().unwrap_or_else(|| self.builder(seed));
         let threads = OwnThreads::of(&mut builder);
-        let runtime = match builder.build() {
-            Ok(runtime) => runtime,
-            Err(error) => panic!("tokio failed to build the bubble's runtime: {error}"),
-        };
-        if runtime.handle().runtime_flavor() == RuntimeFlavor::CurrentThread {
-            let _entered = runtime.enter();
-            // Panics without `enable_time`: nothing would move the clock.
-            drop(tokio::time::sleep(Duration::ZERO));
+        let mut runtime = build(&mut builder);
+        if runtime.handle().runtime_flavor() == RuntimeFlavor::CurrentThread && !self.is_usable(&builder, &runtime) {
+            // If tokio's clock is paused later, it stands between two of its milliseconds, and sleeps take up to one more.
+            runtime = build(builder.start_paused(true));
         }
         self.run_seeded(seed, runtime, threads, code)
+    }
+
+    /// Whether the clock of a current-thread runtime is as a bubble needs it. Panics if that cannot be.
+    #[track_caller]
+    fn is_usable(&self, builder: &Builder, runtime: &Runtime) -> bool {
+        let _entered = runtime.enter();
+        // Panics without `enable_time`: nothing would move the clock.
+        drop(tokio::time::sleep(Duration::ZERO));
+        if !self.grace.is_zero() {
+            let why = "a bubble with a grace needs a clock that is not paused: leave out `start_paused`";
+            assert!(!instant::is_paused(), "{why}");
+            return true;
+        }
+        // tokio tells this in no other way.
+        assert!(
+            !format!("{builder:?}").contains("max_blocking_threads: 1,"),
+            "a bubble on tokio's clock needs `max_blocking_threads` of at least 2: to hold the clock takes one of them"
+        );
+        instant::is_paused()
     }
 
     /// What builds a bubble's runtime unless the test gives another.
@@ -332,16 +388,16 @@ impl Bubble {
         threads: OwnThreads,
         code: impl FnOnce() -> F,
     ) -> F::Output {
-        assert!(
-            Handle::try_current().is_err(),
-            "a bubble builds its own runtime and cannot run inside another: use a plain `#[test]`"
-        );
-        let end = catch_unwind(AssertUnwindSafe(|| runtime.block_on(self.live(seed, threads, code))));
-        if !matches!(end, Ok(Ok(_))) {
+        let (ended, ends) = mpsc::channel();
+        let end = catch_unwind(AssertUnwindSafe(|| runtime.block_on(self.live(seed, threads, ends, code))));
+        if matches!(end, Ok(Ok(_))) {
+            drop(runtime);
+        } else {
             eprintln!("hairspring: to repeat this bubble's random choices, set {SEED}={seed}");
             // Blocking work that never ends would hang the drop.
             runtime.shutdown_background();
         }
+        drop(ended);
         match end {
             Ok(Ok(output)) => output,
             Ok(Err(message)) => panic!("{message}"),
@@ -365,27 +421,22 @@ impl Bubble {
         self,
         seed: u64,
         threads: OwnThreads,
+        ends: mpsc::Receiver<()>,
         code: impl FnOnce() -> F,
     ) -> Result<F::Output, String> {
         let own = poll_fn(|cx| Poll::Ready(Arc::new(OwnRuntime::new(cx.waker().clone(), threads.clone())))).await;
         let runtime = Handle::current();
         let is_tokios = runtime.runtime_flavor() == RuntimeFlavor::CurrentThread && self.grace.is_zero();
-        assert!(
-            is_tokios || !instant::is_paused(),
-            "a bubble with a grace needs a clock that is not paused: leave out `start_paused`"
-        );
-        if is_tokios && !instant::is_paused() {
-            tokio::time::pause();
-        }
         let clock = (!is_tokios).then(ManualClock::new);
         let keeper = Keeper::open(&runtime, Some(own.clone()), clock);
         if let Ok(owner) = registry::owner() {
             chance::leave_order_to_chance(owner.timer(), seed);
         }
         let patience = self.grace.saturating_add(self.patience.unwrap_or(PATIENCE));
+        let limit = self.limit.map_or(LAST, clock::after).min(LAST);
         let (sender, given_up) = oneshot::channel();
-        keeper.start(Some(Limits { grace: self.grace, patience, give_up: sender }));
-        let output = unless_given_up(&own, code(), given_up).await;
+        keeper.start(Some(Limits { grace: self.grace, patience, limit, give_up: sender, ends }));
+        let output = unless_given_up(&keeper, &own, code(), limit, given_up).await;
         // No clock has moved since the future ended, and from now on none will.
         let _still = keeper.keep_still(None);
         own.end();
@@ -402,24 +453,43 @@ impl Bubble {
     }
 }
 
-/// Returns the output of a future. If the bubble is given up first, returns why, with a description of everything that
-/// waits, taken before the future is dropped.
+/// Returns the output of a future. If the bubble is given up first, or its limit passes, returns why, with a description of
+/// everything that waits, taken before the future is dropped.
 async fn unless_given_up<F: Future>(
+    keeper: &Arc<Keeper>,
     own: &Arc<OwnRuntime>,
     future: F,
-    given_up: oneshot::Receiver<()>,
+    limit: Tick,
+    given_up: oneshot::Receiver<End>,
 ) -> Result<F::Output, String> {
     let (mut future, mut given_up) = (pin!(future), pin!(given_up));
-    poll_fn(|cx| match own.poll(future.as_mut()) {
+    let ended = poll_fn(|cx| match own.poll(future.as_mut()) {
+        _ if clock::now() > limit => Poll::Ready(Err(Ok(End::Limit))),
         Poll::Ready(output) => Poll::Ready(Ok(output)),
-        Poll::Pending => given_up.as_mut().poll(cx).map(|given_up| {
-            Err(match given_up {
-                Ok(()) => format!("deadlock: nothing is left to wake the bubble's own future\n{}", waiting(own).1),
-                Err(_) => FAILED.into(),
-            })
-        }),
+        Poll::Pending => given_up.as_mut().poll(cx).map(Err),
     })
-    .await
+    .await;
+    let why = match ended {
+        Ok(output) => return Ok(output),
+        Err(Ok(End::Deadlock)) => "deadlock: nothing is left to wake the bubble's own future",
+        Err(Ok(End::Limit)) => {
+            let _still = keeper.keep_still(None);
+            own.end();
+            // A task may be about to sleep again.
+            settle_for_a_while().await;
+            "the bubble's limit has passed, and its own future had not ended"
+        }
+        Err(Err(_)) => return Err(FAILED.into()),
+    };
+    Err(format!("{why}\n{}", waiting(own).1))
+}
+
+#[track_caller]
+fn build(builder: &mut Builder) -> Runtime {
+    match builder.build() {
+        Ok(runtime) => runtime,
+        Err(error) => panic!("tokio failed to build the bubble's runtime: {error}"),
+    }
 }
 
 /// 32 bits: short to print and to type.

@@ -26,7 +26,7 @@ use crate::clock::{self, instant, source::LAST};
 use crate::test_util::idle::{Activity, Nap, Steps};
 use crate::test_util::manual::ManualClock;
 use crate::test_util::own_runtime::OwnRuntime;
-use crate::test_util::pending::{self, Pending, pending};
+use crate::test_util::pending::{self, pending};
 use crate::test_util::{held, lock, own_clock};
 use crate::util::sync::unpoisoned;
 use crate::wheel::Tick;
@@ -95,7 +95,18 @@ pub(super) struct Limits {
     pub(super) grace: Duration,
     /// The bubble is given up after nothing has run for so long.
     pub(super) patience: Duration,
-    pub(super) give_up: oneshot::Sender<()>,
+    /// Or once the clock has passed this.
+    pub(super) limit: Tick,
+    pub(super) give_up: oneshot::Sender<End>,
+    /// Disconnected once the runtime, with its blocking work, has ended.
+    pub(super) ends: mpsc::Receiver<()>,
+}
+
+/// Why a bubble is given up.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum End {
+    Deadlock,
+    Limit,
 }
 
 /// What to do next.
@@ -270,29 +281,30 @@ impl Keeper {
         Some(self.state()).filter(|state| state.version == version)
     }
 
-    fn pending(&self) -> Vec<Pending> {
-        let _entered = self.runtime().enter();
-        pending()
-    }
-
     /// Says why the clock does not move.
     fn report(&self, patience: Duration) -> String {
-        let (waiting, holds) = (self.pending(), self.state().holds.clone());
+        let (holds, timers) = (self.state().holds.clone(), self.timers());
         let why = match self.activity.describe() {
             _ if !holds.is_empty() => "it is held".into(),
             Some(what) => what,
-            None if !waiting.is_empty() => "tasks keep being woken".into(),
+            None if !timers.is_empty() => "tasks keep being woken".into(),
             None => "every task waits or blocks, and no timer is left to wake one".into(),
         };
         let mut text = format!("hairspring: the paused clock has not moved for {patience:?}: {why}.\n");
         for place in holds {
             let _ = writeln!(text, "  a hold taken at {place} is still alive");
         }
-        if let Some(next) = waiting.first() {
-            let _ = writeln!(text, "  timers waiting: {}, the next is {}", waiting.len(), next.due());
-            text.push_str(&pending::list(&waiting));
-        }
-        text
+        text + &timers
+    }
+
+    /// Describes the timers that wait, if any do.
+    fn timers(&self) -> String {
+        let entered = self.runtime().enter();
+        let waiting = pending();
+        drop(entered);
+        let Some(next) = waiting.first() else { return String::new() };
+        let all = pending::list(&waiting);
+        format!("  timers waiting: {}, the next is {}\n{all}", waiting.len(), next.due())
     }
 }
 
@@ -344,6 +356,11 @@ struct Run {
     steps: Steps,
     time: Tick,
     looked: Instant,
+    /// The clock's time at the start.
+    began: Tick,
+    /// The bubble's own future at the last look, and since when it has not run, until that is reported.
+    own: Option<u64>,
+    absent: Option<Instant>,
     /// For how long nothing has run, as far as it looked.
     rested: Duration,
     /// Since when it should have acted.
@@ -362,6 +379,9 @@ impl Run {
             steps,
             time,
             looked: now,
+            began: time,
+            own: None,
+            absent: None,
             rested: Duration::ZERO,
             stuck: now,
             has_reported: false,
@@ -374,6 +394,10 @@ impl Run {
         while !self.keeper.has_ended.load(SeqCst) {
             let (job, version) = self.job();
             let ran = self.look();
+            if self.limits.as_ref().is_some_and(|limits| self.time > limits.limit) {
+                self.give_up(version, End::Limit);
+                continue;
+            }
             if job == Job::Rest {
                 thread::park();
                 self.acted();
@@ -401,6 +425,10 @@ impl Run {
                 self.report(job);
             }
             nap.take(thread::park_timeout);
+        }
+        let ends = self.limits.map(|limits| limits.ends.recv_timeout(PATIENCE));
+        if ends == Some(Err(mpsc::RecvTimeoutError::Timeout)) {
+            print("hairspring: the bubble's test has ended, and the bubble waits for blocking work that is left\n");
         }
     }
 
@@ -445,8 +473,22 @@ impl Run {
         if ran || !steps.all_rest {
             self.rested = Duration::ZERO;
         }
+        let own = self.keeper.activity.own.as_ref().and_then(|own| own.waits());
+        if own.is_none() || own != self.own {
+            (self.own, self.absent) = (own, Some(now));
+        }
         if time != self.time {
             self.acted();
+            let longest = PATIENCE.saturating_add(self.grace());
+            if self.absent.is_some_and(|since| now - since >= longest) {
+                self.absent = None;
+                print(&format!(
+                    "hairspring: the bubble's own future has not run for {longest:?}, but its clock moves and has come \
+                     {:?}: set a limit with `Bubble::limit`\n{}",
+                    clock::duration_of(time - self.began),
+                    self.keeper.timers()
+                ));
+            }
         }
         (self.steps, self.time, self.looked) = (steps, time, now);
         ran
@@ -469,17 +511,25 @@ impl Run {
                 false
             }
             (Job::Tell, _) => keeper.unchanged(version).is_some_and(|state| tell_the_last(state, |_| true)),
-            (Job::MoveClock, Some(clock)) => clock.step(LAST, |_| keeper.unchanged(version)).is_some(),
+            (Job::MoveClock, Some(clock)) => {
+                let limit = self.limits.as_ref().map_or(LAST, |limits| limits.limit);
+                let moved = clock.step(limit, |_| keeper.unchanged(version)).is_some();
+                moved || clock.is_next_after(limit) && self.give_up(version, End::Limit)
+            }
             // If timers on tokio's clock were left, tokio has moved it by now.
             (Job::GiveUp, clock)
                 if keeper.time() == self.time && !clock.as_ref().is_some_and(ManualClock::has_work) =>
             {
-                let unchanged = keeper.unchanged(version);
-                let limits = unchanged.as_ref().and_then(|_| self.limits.take());
-                limits.is_some_and(|limits| limits.give_up.send(()).is_ok())
+                self.give_up(version, End::Deadlock)
             }
             _ => false,
         }
+    }
+
+    fn give_up(&mut self, version: u64, why: End) -> bool {
+        let unchanged = self.keeper.unchanged(version);
+        let limits = unchanged.as_ref().and_then(|_| self.limits.take());
+        limits.is_some_and(|limits| limits.give_up.send(why).is_ok())
     }
 
     fn report(&mut self, job: Job) {
@@ -524,9 +574,9 @@ mod tests {
     fn a_bubble_is_not_given_up_if_its_clock_was_held_just_now() {
         let runtime = Builder::new_multi_thread().worker_threads(1).build().unwrap();
         let keeper = Keeper::open(runtime.handle(), None, Some(ManualClock::new()));
-        let (give_up, mut told) = oneshot::channel();
-        let mut run =
-            Run::new(keeper.clone(), Some(Limits { grace: Duration::ZERO, patience: Duration::ZERO, give_up }));
+        let ((give_up, mut told), (_, ends)) = (oneshot::channel(), mpsc::channel());
+        let (grace, patience) = (Duration::ZERO, Duration::ZERO);
+        let mut run = Run::new(keeper.clone(), Some(Limits { grace, patience, limit: LAST, give_up, ends }));
         let mut acts = |version| {
             wait_until(Duration::MAX, || {
                 run.look();
@@ -540,6 +590,6 @@ mod tests {
         assert_eq!(told.try_recv(), Err(oneshot::error::TryRecvError::Empty));
         let now = keeper.state().version;
         assert!(acts(now));
-        assert_eq!(told.try_recv(), Ok(()));
+        assert_eq!(told.try_recv(), Ok(End::Deadlock));
     }
 }

@@ -380,6 +380,11 @@ impl ManualClock {
         self.next(TimerLease::earliest, LAST).is_some()
     }
 
+    /// Whether timers wait, and the first is due after `limit`.
+    pub(super) fn is_next_after(&self, limit: Tick) -> bool {
+        self.next(TimerLease::first_deadline, LAST).is_some_and(|next| next > limit)
+    }
+
     /// The first of the timers' ticks, if it is no later than `limit`.
     fn next(&self, of: fn(TimerLease) -> Tick, limit: Tick) -> Option<Tick> {
         self.timers().iter().map(|held| of(held.lease())).min().filter(|&next| next <= limit)

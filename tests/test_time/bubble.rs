@@ -3,14 +3,15 @@
 
 use std::future::{self, Future};
 use std::process::Output;
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use crate::common::{HOUR, OnDrop, current_thread, ms, must_end, panic_message, paused};
+use crate::common::{HOUR, OnDrop, YEAR, current_thread, ms, must_end, panic_message, panicked_with, paused};
 use crate::kinds::{DAY, Kind, MINUTE, WORKERS, on_each};
 use futures::{FutureExt, StreamExt};
-use hairspring::test_util::{Bubble, bubble, settle};
-use hairspring::{DelayQueue, Duration, Instant, Timer, interval, sleep, timeout};
+use hairspring::test_util::{Bubble, advance_and_settle, bubble, hold, settle};
+use hairspring::{DelayQueue, Duration, Instant, Timer, advance, interval, sleep, timeout};
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 use tokio::task::{JoinSet, spawn_blocking, yield_now};
@@ -99,6 +100,103 @@ fn a_deadlock_fails_and_counts_what_waits() {
         });
         let begins = "deadlock: nothing is left to wake the bubble's own future\nwaiting: 1 task, 0 timers";
         assert!(message.starts_with(begins), "{message}");
+    }
+}
+
+/// A bug that this crate had: such a test ran forever, and said nothing.
+#[test]
+fn a_test_that_goes_on_after_its_limit_fails_and_names_what_waits() {
+    for kind in KINDS {
+        let line = line!() + 7;
+        let (message, beats) = must_end(move || {
+            let beats = Arc::<AtomicU32>::default();
+            let counts = beats.clone();
+            let message = panic_message(|| {
+                kind.run_in(Bubble::new().patience(HOUR).limit(MINUTE), || async {
+                    tokio::spawn(async move {
+                        let mut seconds = interval(Duration::from_secs(1));
+                        loop {
+                            seconds.tick().await;
+                            counts.fetch_add(1, SeqCst);
+                        }
+                    });
+                    future::pending::<()>().await;
+                });
+            });
+            (message, beats.load(SeqCst))
+        });
+        let begins =
+            "the bubble's limit has passed, and its own future had not ended\nwaiting: 1 task, 1 timer\n  Interval ";
+        let names = message.contains(&format!("{}:{line}:", file!()));
+        assert!(message.starts_with(begins) && names, "{kind:?}: {message}");
+        assert!(beats == 61 || beats > 61 && kind.is_tokios(), "{kind:?}: {beats}");
+    }
+}
+
+#[test]
+fn a_limit_includes_its_last_instant_and_counts_advances() {
+    for kind in KINDS {
+        let run = move |limit, wait| {
+            let test = move || async move {
+                sleep(HOUR).await;
+                advance(HOUR).await;
+                sleep(wait).await;
+            };
+            must_end(move || panicked_with(|| kind.run_in(Bubble::new().limit(limit), test)))
+        };
+        run(2 * HOUR, Duration::ZERO).unwrap();
+        run(Duration::MAX, YEAR).unwrap();
+        for (limit, wait) in [(2 * HOUR, ms(1)), (HOUR + MINUTE, Duration::ZERO)] {
+            let message = run(limit, wait).unwrap_err();
+            assert!(message.starts_with("the bubble's limit has passed"), "{kind:?}: {message}");
+        }
+        let bubble = Bubble::new().patience(ms(100)).limit(HOUR);
+        let message = must_end(move || panic_message(|| kind.run_in(bubble, future::pending::<()>)));
+        assert!(message.starts_with("deadlock"), "{kind:?}: {message}");
+    }
+}
+
+/// A bug that this crate had: the clock was paused some time after the start, between two of tokio's milliseconds.
+#[test]
+fn a_builder_that_does_not_start_paused_makes_an_exact_clock() {
+    on_each(&[Kind::Bubble, Kind::BubbleOn(&Kind::StartPaused), Kind::BubbleOn(&Kind::PausedLater)], || async {
+        let start = Instant::now();
+        sleep(MINUTE).await;
+        assert_eq!(start.elapsed(), MINUTE);
+        tokio::time::sleep(MINUTE).await;
+        assert_eq!(start.elapsed(), 2 * MINUTE);
+    });
+}
+
+/// A bug that this crate had: the task that holds tokio's clock occupied the only thread, and nothing ever settled.
+#[test]
+fn one_blocking_thread_is_enough_or_refused() {
+    let with = |mut builder: Builder, threads| {
+        builder.enable_all().max_blocking_threads(threads);
+        Bubble::new().runtime(builder)
+    };
+    let message = panic_message(|| with(Builder::new_current_thread(), 1).run(|| async {}));
+    assert!(message.contains("`max_blocking_threads` of at least 2"), "{message}");
+    let workers = [1, 2, 4].map(|workers| {
+        let mut builder = Builder::new_multi_thread();
+        builder.worker_threads(workers);
+        with(builder, 1)
+    });
+    let others = [with(Builder::new_current_thread(), 2), with(Builder::new_current_thread(), 1).grace(ms(1))];
+    for bubble in workers.into_iter().chain(others) {
+        must_end(|| {
+            bubble.run(|| async {
+                let task = tokio::spawn(sleep(HOUR));
+                let work = spawn_blocking(|| thread::sleep(ms(5)));
+                settle().await;
+                assert!(work.is_finished() && !task.is_finished());
+                let hold = hold();
+                spawn_blocking(|| ()).await.unwrap();
+                drop(hold);
+                advance_and_settle(HOUR).await;
+                assert!(task.is_finished());
+            });
+        });
     }
 }
 

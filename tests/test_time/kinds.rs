@@ -57,6 +57,11 @@ impl Kind {
         current_thread
     }
 
+    /// Whether the clock is tokio's.
+    pub(crate) fn is_tokios(self) -> bool {
+        !matches!(self, Kind::Workers(_) | Kind::BubbleOn(Kind::Workers(_)))
+    }
+
     /// Pauses the current runtime's clock, unless it started paused.
     pub(crate) fn pause(self) {
         match self {

@@ -1,4 +1,5 @@
-//! The message on standard error if a paused clock does not move, or a runtime does not settle, for five seconds.
+//! The message on standard error if for five seconds a paused clock does not move, a runtime does not settle, the clock of a
+//! bubble moves while its test does not run, or the end of a bubble waits for blocking work.
 //!
 //! Each case hangs, so it runs in a separate process.
 
@@ -7,9 +8,9 @@ use std::process::Stdio;
 use std::sync::mpsc;
 use std::thread;
 
-use crate::common::{HOUR, HUNG, ms, must_end};
-use hairspring::sleep;
+use crate::common::{HOUR, HUNG, YEAR, ms, must_end};
 use hairspring::test_util::{Bubble, bubble, hold, settle};
+use hairspring::{interval, sleep};
 use tokio::task::spawn_blocking;
 
 /// Blocks its thread forever.
@@ -28,6 +29,21 @@ async fn holds_and_sleeps() {
     sleep(HOUR).await;
 }
 
+/// Millions of moves of the clock.
+async fn sleeps_beside_a_heartbeat() {
+    tokio::spawn(async {
+        let mut beats = interval(ms(1));
+        loop {
+            beats.tick().await;
+        }
+    });
+    sleep(YEAR).await;
+}
+
+async fn leaves_blocking_work() {
+    spawn_blocking(block);
+}
+
 fn on_workers<F: Future<Output = ()>>(code: impl FnOnce() -> F) {
     Bubble::new().workers(2).run(code);
 }
@@ -40,7 +56,11 @@ const SLEEPS: &[&str] =
 const HELD: &[&str] = &["has not moved for 5s: ", "held", "a hold taken at ", FILE];
 const FILE: &str = "tests/test_time/stuck.rs:";
 
-const CASES: [Case; 6] = [
+const MOVES: &[&str] =
+    &["own future has not run for 5s", "has come ", "s: ", "Bubble::limit", "timers waiting: ", "Sleep ", FILE];
+const ENDS: &[&str] = &["test has ended", "waits for blocking work", "left"];
+
+const CASES: [Case; 13] = [
     ("a task blocks a worker", || on_workers(blocks_and_sleeps), SLEEPS),
     ("a task blocks the only thread", || Bubble::new().grace(ms(50)).run(blocks_and_sleeps), SLEEPS),
     ("a hold is kept in a bubble", || bubble(holds_and_sleeps), HELD),
@@ -69,6 +89,13 @@ const CASES: [Case; 6] = [
         },
         &["has not settled ", "5s: ", "a task ", "worker "],
     ),
+    ("the clock moves", || bubble(sleeps_beside_a_heartbeat), MOVES),
+    ("the clock moves for 1 worker", || Bubble::new().workers(1).run(sleeps_beside_a_heartbeat), MOVES),
+    ("the clock moves for 4 workers", || Bubble::new().workers(4).run(sleeps_beside_a_heartbeat), MOVES),
+    ("blocking work goes on after the test", || bubble(leaves_blocking_work), ENDS),
+    ("blocking work goes on after a test on 1 worker", || Bubble::new().workers(1).run(leaves_blocking_work), ENDS),
+    ("blocking work goes on after a test on 2 workers", || on_workers(leaves_blocking_work), ENDS),
+    ("blocking work goes on after a test on 4 workers", || Bubble::new().workers(4).run(leaves_blocking_work), ENDS),
 ];
 
 const CASE: &str = "HAIRSPRING_STUCK";
