@@ -4,8 +4,8 @@
 //! clock is *held* while a test pauses it or sets its time.
 //
 // Invariants
-// 1. A timer whose time a test sets returns to its runtime's clock only if it has ended with that runtime. Otherwise it ends
-//    with the test's clock.
+// 1. A timer whose time a test sets returns to its runtime's clock only if it has ended with that runtime. Otherwise it
+//    ends with the test's clock.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 

@@ -3,9 +3,9 @@
 // Invariants
 // 1. A bubble ends in one of three ways: its future and all its tasks have ended, it panics, or it is given up.
 // 2. The clock does not move once the bubble's own future has ended.
-// 3. A bubble is given up once its limit has passed. Otherwise only if nothing ran for its patience, and it was then found
-//    idle while its clock did not move and was not held. On tokio's clock, checking makes tokio move time if a timer is
-//    left.
+// 3. A bubble is given up once its limit has passed. Otherwise only if nothing ran for its patience, and it was then
+//    found idle while its clock did not move and was not held. On tokio's clock, checking makes tokio move time if a
+//    timer is left.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -156,10 +156,11 @@ impl Bubble {
         self
     }
 
-    /// Fails the test if it has not ended when more than `limit` has passed on the bubble's clock, counted from its start.
+    /// Fails the test if it has not ended when more than `limit` has passed on the bubble's clock, counted from its
+    /// start.
     ///
-    /// A bubble is no deadlock while timers are left. So a test that waits for something that never happens, beside a task
-    /// that sleeps again and again, runs forever without a limit. There is none by default.
+    /// A bubble is no deadlock while timers are left. So a test that waits for something that never happens, beside a
+    /// task that sleeps again and again, runs forever without a limit. There is none by default.
     ///
     /// With workers or a grace, the clock stops at the last deadline within the limit. tokio's clock moves on until the
     /// bubble notices, for about a millisecond of real time.
@@ -216,15 +217,15 @@ impl Bubble {
     /// Runs the bubble on a runtime that this builder makes, for settings that a bubble does not have.
     ///
     /// The bubble replaces the builder's hooks `on_thread_start` and `on_thread_stop` and its `thread_keep_alive`: they
-    /// tell it when blocking work runs. The clock of a current-thread runtime starts paused, also if the builder does not
-    /// say so. On a multi-thread runtime, tokio's own sleeps take real time, as with [`workers`](Bubble::workers). The seed
-    /// decides only the order of timers that are due at the same instant.
+    /// tell it when blocking work runs. The clock of a current-thread runtime starts paused, also if the builder does
+    /// not say so. On a multi-thread runtime, tokio's own sleeps take real time, as with [`workers`](Bubble::workers).
+    /// The seed decides only the order of timers that are due at the same instant.
     ///
     /// # Panics
     ///
-    /// For a current-thread runtime, [`run`](Bubble::run) panics without `enable_time`, as tokio's timers do: nothing would
-    /// move its clock. Without a [`grace`](Bubble::grace), it also panics with `max_blocking_threads(1)`: a clock that is held
-    /// occupies one of these threads.
+    /// For a current-thread runtime, [`run`](Bubble::run) panics without `enable_time`, as tokio's timers do: nothing
+    /// would move its clock. Without a [`grace`](Bubble::grace), it also panics with `max_blocking_threads(1)`: a clock
+    /// that is held occupies one of these threads.
     ///
     /// # Examples
     ///
@@ -281,8 +282,9 @@ impl Bubble {
     ///
     /// After the future has ended, the clock no longer moves. Remaining tasks must end within five seconds of real
     /// time: abort tasks that would continue. The bubble waits for remaining blocking work, as any runtime does, and
-    /// says so on standard error if that takes seconds. What the test returns, such as a sleep or a queue, can be used afterwards: a
-    /// deadline stays the same instant, perhaps hours ahead of the system's clock, and a [`Timer`](crate::Timer) has ended.
+    /// says so on standard error if that takes seconds. What the test returns, such as a sleep or a queue, can be used
+    /// afterwards: a deadline stays the same instant, perhaps hours ahead of the system's clock, and a
+    /// [`Timer`](crate::Timer) has ended.
     ///
     /// # Random order
     ///
@@ -309,8 +311,8 @@ impl Bubble {
     ///   [`patience`](Bubble::patience). The message counts the tasks, lists the timers as
     ///   [`pending`](crate::test_util::pending()) does, and with `--cfg tokio_unstable` says where each task was
     ///   spawned.
-    /// - Panics if tasks are left after the future has ended, or if its [`limit`](Bubble::limit) has passed. The message is
-    ///   the same.
+    /// - Panics if tasks are left after the future has ended, or if its [`limit`](Bubble::limit) has passed. The
+    ///   message is the same.
     /// - Panics if the future panics. A panic in a task counts only if something awaits the task and passes it on,
     ///   because tokio catches it and tells nobody else.
     /// - Panics inside another runtime: call it from a plain `#[test]`.
@@ -336,7 +338,8 @@ impl Bubble {
         let threads = OwnThreads::of(&mut builder);
         let mut runtime = build(&mut builder);
         if runtime.handle().runtime_flavor() == RuntimeFlavor::CurrentThread && !self.is_usable(&builder, &runtime) {
-            // If tokio's clock is paused later, it stands between two of its milliseconds, and sleeps take up to one more.
+            // If tokio's clock is paused later, it stands between two of its milliseconds, and sleeps take up to one
+            // more.
             runtime = build(builder.start_paused(true));
         }
         self.run_seeded(seed, runtime, threads, code)
@@ -453,8 +456,8 @@ impl Bubble {
     }
 }
 
-/// Returns the output of a future. If the bubble is given up first, or its limit passes, returns why, with a description of
-/// everything that waits, taken before the future is dropped.
+/// Returns the output of a future. If the bubble is given up first, or its limit passes, returns why, with a
+/// description of everything that waits, taken before the future is dropped.
 async fn unless_given_up<F: Future>(
     keeper: &Arc<Keeper>,
     own: &Arc<OwnRuntime>,

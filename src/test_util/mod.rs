@@ -43,10 +43,10 @@
 //!
 //! # Tests that hang
 //!
-//! A bubble fails if it deadlocks, or if its [`limit`](Bubble::limit) passes. If its clock has not moved for 5 seconds of
-//! real time, or moves while the test itself has not run for so long, or a runtime has not settled, a message on standard
-//! error says which worker is busy, where each hold was taken, and which timers wait. A task that blocks its thread forever
-//! stops its clock, and work that holds a clock must not wait for time to pass.
+//! A bubble fails if it deadlocks, or if its [`limit`](Bubble::limit) passes. If its clock has not moved for 5 seconds
+//! of real time, or moves while the test itself has not run for so long, or a runtime has not settled, a message on
+//! standard error says which worker is busy, where each hold was taken, and which timers wait. A task that blocks its
+//! thread forever stops its clock, and work that holds a clock must not wait for time to pass.
 //!
 //! # tokio's clock
 //!

@@ -1,5 +1,5 @@
-//! The message on standard error if for five seconds a paused clock does not move, a runtime does not settle, the clock of a
-//! bubble moves while its test does not run, or the end of a bubble waits for blocking work.
+//! The message on standard error if for five seconds a paused clock does not move, a runtime does not settle, the clock
+//! of a bubble moves while its test does not run, or the end of a bubble waits for blocking work.
 //!
 //! Each case hangs, so it runs in a separate process.
 
