@@ -69,8 +69,8 @@
 //    deadlines in its span go to a lower level, where a slot may become current in turn; of two entries of one tick,
 //    the one on the higher level is the older. Only the innermost current slot cascades, and new entries with deadlines
 //    in its span are appended to it.
-// 4. The due list holds entries whose deadlines are at or before `elapsed`. `elapsed` never goes back while there are
-//    any.
+// 4. The due list holds entries whose deadlines are at or before `elapsed`. `elapsed` never goes back without filing
+//    all entries again.
 // 5. A bit of `occupied` is set exactly if its slot has an entry, and a bit of `rows_occupied` exactly if its row has
 //    one. If a current slot has entries, its level's bit of `entered` is set.
 // 6. A bit of `sorted` is set only if the slot's list is in deadline order. Level 0 always is; other levels are if
@@ -203,12 +203,6 @@ impl<T> Wheel<T> {
         let skipped = first.checked_sub(self.inserted).expect("a generation is used once");
         self.inserted = first;
         skipped
-    }
-
-    /// Sets an empty wheel's time back to tick 0. Earlier keys stay stale.
-    pub(crate) fn restart(&mut self) {
-        assert!(self.is_empty(), "the time of a wheel with entries cannot go back");
-        (self.elapsed, self.spread_at) = (Tick::ZERO, Tick::ZERO);
     }
 
     /// Returns the last tick that was processed. It never goes back.

@@ -94,14 +94,21 @@ impl<T> Wheel<T> {
     /// assert_eq!(fired, [(Tick::from(80), 'a'), (Tick::from(90), 'b')]);
     /// ```
     pub fn step(&mut self, now: Tick) -> Step<T> {
+        self.step_with(now, Wheel::fire)
+    }
+
+    /// [`step`](Wheel::step), with the function that hands an entry out.
+    #[inline(always)] // Although it has two callers.
+    #[allow(clippy::inline_always)]
+    fn step_with(&mut self, now: Tick, fire: impl FnOnce(&mut Self, At, u32) -> Step<T>) -> Step<T> {
         loop {
             let first = self.first_of_current();
             if let Some((_, at, index)) = first.filter(|&(deadline, ..)| deadline <= self.elapsed) {
-                return self.fire(at, index);
+                return fire(self, at, index);
             }
             if self.has_due() {
                 let (at, index) = self.lists.first(Place::DUE);
-                return self.fire(at, index);
+                return fire(self, at, index);
             }
             if let Some(place) = self.cascading {
                 self.cascade_some(place);
@@ -117,7 +124,7 @@ impl<T> Wheel<T> {
                 }
                 (Some((deadline, at, index)), _) if deadline <= now => {
                     self.elapsed = deadline;
-                    return self.fire(at, index);
+                    return fire(self, at, index);
                 }
                 (None, _) => {
                     self.entered = 0;
@@ -162,6 +169,27 @@ impl<T> Wheel<T> {
     pub(crate) fn skip_to(&mut self, tick: Tick) {
         debug_assert!(self.is_empty());
         self.elapsed = self.elapsed.max(tick);
+    }
+
+    /// Sets the time back to a tick, unless that is later, and files all entries again, in the order in which they
+    /// would have come out. Keys stay valid. Takes time in proportion to the number of entries.
+    #[cold]
+    pub(crate) fn set_back(&mut self, tick: Tick) {
+        if tick >= self.elapsed {
+            return;
+        }
+        let mut entries = Vec::with_capacity(self.len());
+        let mut take = |wheel: &mut Self, at, index| {
+            wheel.unlink(at);
+            entries.push(index);
+            Step::Cascaded
+        };
+        while matches!(self.step_with(Tick::MAX, &mut take), Step::Cascaded) {}
+        (self.elapsed, self.spread_at) = (tick, Tick::ZERO);
+        for index in entries {
+            let at = self.push_new(index, self.cells[index].deadline);
+            self.cells[index].at = at;
+        }
     }
 
     /// Called when time reaches a slot. Returns whether entries were moved.

@@ -250,7 +250,7 @@ impl Shard {
         let mut state = self.lock();
         self.resolution.store(resolution.0, Ordering::Relaxed);
         self.publishes_removals.store(false, Ordering::Relaxed);
-        state.wheel.restart();
+        state.wheel.set_back(begin);
         state.wheel.skip_to(begin);
         state.lateness = Lateness::default();
         (state.inserted_before, state.cascaded_before) = (state.wheel.inserted(), state.wheel.cascaded());

@@ -118,3 +118,50 @@ fn a_reset_counts_at_every_point() {
         }
     });
 }
+
+#[test]
+fn time_that_goes_back_leaves_the_keys_and_the_order_at_every_point() {
+    at_every_point(|wheel, keys, fired| {
+        let order = drain(&mut wheel.clone(), Tick::MAX);
+        for back in [0, 8, 64, 70, 4_096, 5_000, 1 << 41].map(Tick) {
+            let mut wheel = wheel.clone();
+            let elapsed = wheel.elapsed();
+            wheel.set_back(back);
+            wheel.check();
+            assert_eq!(wheel.elapsed(), back.min(elapsed));
+            for (mine, &key) in keys.iter().enumerate() {
+                assert_eq!(wheel.get(key), (!fired.contains(&mine)).then_some(&mine));
+            }
+            let deadlines = [8, 64, 4_999, 5_000, u64::MAX].map(Tick).into_iter().filter(|&tick| tick >= back);
+            let mut again = Vec::new();
+            for now in deadlines {
+                again.extend(std::iter::from_fn(|| match wheel.first().and_then(|key| wheel.deadline(key)) {
+                    Some(deadline) if deadline <= now => wheel.pop(now),
+                    Some(_) => wheel.pop(now).inspect(|_| panic!("early")),
+                    None => None,
+                }));
+                wheel.check();
+            }
+            assert_eq!(again, order);
+        }
+    });
+}
+
+/// More than are sorted at once, of which some are spread and others due.
+#[test]
+#[cfg_attr(miri, ignore = "minutes")]
+fn time_that_goes_back_leaves_many_entries_in_order() {
+    const COUNT: u64 = 20_000;
+    let deadline = |n: u64| Tick((1 << 40) + (n * 7_919 % COUNT / 3) * 1_000_000);
+    let mut wheel = Wheel::starting_at(Tick(1 << 40));
+    let keys: Vec<Key> = (0..COUNT).map(|n| wheel.insert(deadline(n), n)).collect();
+    let now = deadline(COUNT / 2);
+    let fired: Vec<u64> = (0..COUNT / 4).filter_map(|_| wheel.pop(now)).collect();
+    wheel.set_back(Tick(1 << 39));
+    wheel.check();
+    assert_eq!(wheel.pop(Tick((1 << 40) - 1)), None, "early");
+    let mut left: Vec<u64> = (0..COUNT).filter(|n| !fired.contains(n)).collect();
+    assert!((0..).zip(&keys).all(|(n, &key)| wheel.get(key) == (!fired.contains(&n)).then_some(&n)));
+    left.sort_by_key(|&n| deadline(n));
+    assert!(drain(&mut wheel, Tick::MAX) == left);
+}
