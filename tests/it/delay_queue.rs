@@ -43,6 +43,65 @@ fn nothing_is_early_on_a_clock_paused_earlier() {
     });
 }
 
+/// A bug that this crate had: everything came out at once. The runtime whose clock is ahead has ended, or the queue
+/// still waits there.
+#[test]
+fn nothing_is_early_or_late_on_a_clock_that_is_behind() {
+    for (ends, polls_first) in [(true, false), (true, true), (false, false), (false, true)] {
+        let mut queue = DelayQueue::new();
+        let ahead = paused();
+        let keys: Vec<Key> = ahead.block_on(async {
+            hairspring::sleep(HOUR).await;
+            let keys = (0..1_000).map(|n| queue.insert(n, HOUR * (1 + n % 4))).collect();
+            hairspring::sleep(3 * HOUR).await;
+            assert_eq!(queue.next().await.map(Expired::into_inner), Some(0));
+            assert!(!ends || queue.next().await.is_some());
+            while !ends && queue.len() > 250 {
+                queue.next().await;
+            }
+            assert!(ends || poll(&mut queue).is_pending());
+            keys
+        });
+        let _alive = if ends { None } else { Some(ahead) };
+        on_paused_time(async {
+            let start = Instant::now();
+            assert!(!polls_first || poll(&mut queue).is_pending(), "early");
+            assert!(!queue.try_reset(&keys[0], HOUR));
+            queue.reset(&keys[3], HOUR);
+            assert_eq!(queue.remove(&keys[7]).into_inner(), 7);
+            assert_eq!(queue.insert(1_000, ms(60_000)), queue.peek().unwrap());
+            let (mut before, mut count) = ((Instant::now(), 0), queue.len());
+            while let Some(expired) = queue.next().await {
+                let this = (expired.deadline(), *expired.get_ref());
+                assert!((this.0..this.0 + ms(1)).contains(&Instant::now()), "{this:?} at {:?}", start.elapsed());
+                assert!(before < this || this.1 == 3, "{before:?}, then {this:?}");
+                (before, count) = (this, count - 1);
+            }
+            assert_eq!(count, 0);
+        });
+    }
+}
+
+/// A bug that this crate had: the entries came out at once.
+#[test]
+fn an_empty_queue_may_go_to_a_clock_that_is_far_behind() {
+    let mut queue = DelayQueue::new();
+    on_paused_time(async {
+        hairspring::sleep(5 * HOUR).await;
+        queue.insert('a', ms(5));
+        assert!(queue.next().await.is_some());
+    });
+    on_paused_time(async {
+        let start = Instant::now();
+        let key = queue.insert('b', HOUR);
+        queue.reset(&key, ms(5));
+        queue.insert('c', ms(4));
+        assert_eq!(queue.next().await.map(Expired::into_inner), Some('c'));
+        assert_eq!(queue.next().await.map(Expired::into_inner), Some('b'));
+        assert_eq!(start.elapsed(), ms(5));
+    });
+}
+
 /// libuv 4245, akka 32271
 #[test]
 fn an_entry_that_is_always_due_delays_no_other() {

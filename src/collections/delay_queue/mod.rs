@@ -37,8 +37,9 @@
 //! ```
 //
 // Invariants
-// 1. Nothing is returned early: only entries due at `now`, which a turn has reached or is a deadline at which the
-//    sleep has completed.
+// 1. Nothing is returned early: only entries due at `now`, which a turn has reached or is a deadline at which the sleep
+//    has completed. If a test has advanced another clock, and the queue's is behind, `now` goes back, and the wheel
+//    files all entries again: once, however many there are.
 // 2. An operation that would change the result of the last poll wakes the last poller, unless the sleep wakes it in
 //    time.
 // 3. While the last poll is pending, the sleep's end is registered, and nothing in the wheel is due earlier. Once a
@@ -81,8 +82,8 @@ use entry::{KEYS, new_keys, refuse};
 /// entries, and do not allocate per entry. The queue registers only one timer, for its earliest entry.
 ///
 /// You can create and fill a queue without a runtime. The first poll that has to wait finds a timer, as
-/// [`sleep`](crate::sleep()) does. Use the queue with one clock: on a runtime whose clock is behind, as after a test that
-/// advanced another, entries come out early.
+/// [`sleep`](crate::sleep()) does. On a runtime whose clock is behind, as that of the next test, entries wait for that
+/// clock.
 ///
 /// These differ from tokio-util's queue: the [`Key`] of a removed entry stays invalid, a key of another queue is
 /// refused, any deadline is accepted, and there are [`drain`](DelayQueue::drain), [`try_reset`](DelayQueue::try_reset),

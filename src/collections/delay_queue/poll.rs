@@ -12,6 +12,7 @@ use tokio::task::coop;
 #[cfg(feature = "metrics")]
 use super::Metrics;
 use super::{DelayQueue, Expired, Key};
+use crate::clock::source::{any_is_held, wheels_begin};
 use crate::util::panics::catch_panic;
 use crate::wheel::{Step, Tick};
 
@@ -90,6 +91,10 @@ impl<T> DelayQueue<T> {
     #[allow(clippy::inline_always)]
     #[track_caller]
     fn poll_due(&mut self, cx: &mut Context<'_>) -> Poll<Expired<T>> {
+        // Only a clock that a test controls can be behind another.
+        if any_is_held() {
+            self.follow_clock_back();
+        }
         if self.handed_out >= PER_LOOK {
             let before = self.now;
             self.follow_turns();
@@ -145,8 +150,26 @@ impl<T> DelayQueue<T> {
     /// was last looked up, an entry with an earlier deadline goes behind them. Otherwise it keeps its deadline, and the
     /// wheel keeps the order.
     #[inline]
-    pub(super) fn behind_what_is_due(&self, deadline: Tick) -> Tick {
+    pub(super) fn behind_what_is_due(&mut self, deadline: Tick) -> Tick {
+        if deadline > self.now && deadline > self.wheel.elapsed() { deadline } else { self.behind_past(deadline) }
+    }
+
+    #[cold]
+    fn behind_past(&mut self, deadline: Tick) -> Tick {
+        self.follow_clock_back();
         if self.wheel.elapsed() < self.now { deadline.max(self.now) } else { deadline }
+    }
+
+    /// If the clock is behind the queue's time, as in the next of several tests, entries wait for that clock.
+    #[cold]
+    fn follow_clock_back(&mut self) {
+        let now = self.sleep.now();
+        if now < self.now.max(self.wheel.elapsed()) {
+            self.now = self.now.min(now);
+            self.wheel.set_back(wheels_begin(now));
+            // It may wait on a timer whose clock is ahead.
+            self.end_wait();
+        }
     }
 
     fn follow_turns(&mut self) {
