@@ -2,7 +2,8 @@
 //
 // Invariants
 // 1. Keys are hashed outside any lock, with a hasher seeded per map, or the user's.
-// 2. Each operation reads the clock once, outside any lock.
+// 2. Each operation reads the clock outside any lock, and under the lock again if another operation on the shard has
+//    read it since and was faster.
 
 use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
@@ -10,9 +11,8 @@ use std::time::Duration;
 
 use super::DeadlineMap;
 use super::builder::TryInsertError;
-use super::state::{Insert, Lookup};
+use super::state::{Expiry, Insert, Lookup};
 use crate::clock::{self, Instant};
-use crate::wheel::Tick;
 
 impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
     /// Inserts an entry that expires after `duration`. If the key has a [live](DeadlineMap#live-and-expired-entries)
@@ -58,7 +58,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
     /// ```
     #[track_caller]
     pub fn insert_at(&self, key: K, value: V, deadline: Instant) -> Option<V> {
-        expect_room(self.shared.insert(self.new_entry(key, value, |_now| clock::tick_of(deadline))))
+        expect_room(self.shared.insert(self.new_entry(key, value, Expiry::At(clock::tick_of(deadline)))))
     }
 
     /// Inserts an entry as [`insert`](DeadlineMap::insert) does, but returns an error if the map is at capacity.
@@ -86,7 +86,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
     /// ```
     #[inline]
     pub fn try_insert(&self, key: K, value: V, duration: Duration) -> Result<Option<V>, TryInsertError<K, V>> {
-        self.shared.insert(self.new_entry(key, value, |now| clock::later(now, duration)))
+        self.shared.insert(self.new_entry(key, value, Expiry::After(duration)))
     }
 
     /// Inserts an entry that expires after `duration`, unless the key has a
@@ -146,7 +146,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
         value: V,
         duration: Duration,
     ) -> Result<Option<V>, TryInsertError<K, V>> {
-        self.shared.insert_if_absent(self.new_entry(key, value, |now| clock::later(now, duration)))
+        self.shared.insert_if_absent(self.new_entry(key, value, Expiry::After(duration)))
     }
 
     /// Returns a clone of the value of the key's [live](DeadlineMap#live-and-expired-entries) entry. If it has none,
@@ -185,7 +185,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
     where
         V: Clone,
     {
-        expect_room(self.shared.get_or_insert_with(self.new_entry(key, make, |now| clock::later(now, duration))))
+        expect_room(self.shared.get_or_insert_with(self.new_entry(key, make, Expiry::After(duration))))
     }
 
     /// Sets the deadline of a live entry to `duration` from now, whether that is later or earlier than before. Returns
@@ -210,9 +210,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        let lookup = self.look_up(key);
-        let deadline = clock::later(lookup.now, duration);
-        self.shared.visit(lookup, |_| Some(deadline), |_| ()).is_some()
+        self.shared.visit(self.look_up(key), |_, now| Some(clock::later(now, duration)), |_, _| ()).is_some()
     }
 
     /// Gives a live entry the time to live again with which it was inserted, whatever [`touch`](DeadlineMap::touch) has set
@@ -260,8 +258,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
         Q: Hash + Eq + ?Sized,
     {
         let lookup = self.look_up(key);
-        let now = lookup.now;
-        self.shared.visit(lookup, |entry| Some(entry.renewed(now)), |entry| change(&mut entry.value))
+        self.shared.visit(lookup, |entry, now| Some(entry.renewed(now)), |entry, _| change(&mut entry.value))
     }
 
     /// Removes a live entry, frees its memory and returns its value. Returns `None` if the key has no
@@ -334,7 +331,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        self.shared.visit(self.look_up(key), |_| None, |entry| read(&entry.value))
+        self.shared.visit(self.look_up(key), |_, _| None, |entry, _| read(&entry.value))
     }
 
     /// Returns a clone of the value of a live entry, or `None` if the key has no
@@ -361,7 +358,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
         Q: Hash + Eq + ?Sized,
         V: Clone,
     {
-        self.shared.visit(self.look_up(key), |_| None, |entry| entry.value.clone())
+        self.shared.visit(self.look_up(key), |_, _| None, |entry, _| entry.value.clone())
     }
 
     /// Returns whether the key has a [live](DeadlineMap#live-and-expired-entries) entry.
@@ -382,7 +379,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        self.shared.visit(self.look_up(key), |_| None, |_| ()).is_some()
+        self.shared.visit(self.look_up(key), |_, _| None, |_, _| ()).is_some()
     }
 
     /// Calls `change` with the value of a live entry, to change it in place, and returns its result. The deadline
@@ -408,7 +405,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        self.shared.visit(self.look_up(key), |_| None, |entry| change(&mut entry.value))
+        self.shared.visit(self.look_up(key), |_, _| None, |entry, _| change(&mut entry.value))
     }
 
     /// Sets the deadline of a live entry to an instant, whether that is later or earlier than before. If the instant
@@ -430,7 +427,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        self.shared.visit(self.look_up(key), |_| Some(clock::tick_of(deadline)), |_| ()).is_some()
+        self.shared.visit(self.look_up(key), |_, _| Some(clock::tick_of(deadline)), |_, _| ()).is_some()
     }
 
     /// Returns the time until a live entry expires: until its deadline, or until the end of its
@@ -453,17 +450,12 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        let lookup = self.look_up(key);
-        let now = lookup.now;
-        self.shared.visit(lookup, |_| None, |entry| entry.remaining(now))
+        self.shared.visit(self.look_up(key), |_, _| None, |entry, now| entry.remaining(now))
     }
 
-    /// An entry to insert, with the deadline that `deadline` returns for the current time.
     #[inline]
-    fn new_entry<T>(&self, key: K, value: T, deadline: impl FnOnce(Tick) -> Tick) -> Insert<K, T> {
-        let hash = self.hash(&key);
-        let now = self.shared.now();
-        Insert { hash, key, value, deadline: deadline(now), now }
+    fn new_entry<T>(&self, key: K, value: T, expires: Expiry) -> Insert<K, T> {
+        Insert { hash: self.hash(&key), key, value, expires, now: self.shared.now() }
     }
 
     #[inline]

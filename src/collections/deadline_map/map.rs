@@ -5,7 +5,8 @@
 //
 // Invariants
 // 1. The bits of the hash that select the shard are not used by its table.
-// 2. Each operation on all entries reads the clock once, outside any lock.
+// 2. Each operation on all entries reads the clock once, outside any lock. What removes entries reads it again in a
+//    shard in which another operation has read it since.
 
 use std::fmt;
 use std::hash::{Hash, RandomState};
@@ -38,17 +39,18 @@ use crate::wheel::Tick;
 /// Deadlines are not rounded. A duration counts from the call that passes it. An entry with a duration of zero expires
 /// immediately, one with more than 500 years never. The map reads the clock of the current runtime, as
 /// [`Instant::now`](crate::Instant::now) does, or that of the timer passed to [`with_timer`](DeadlineMap::with_timer).
-/// Use it with one clock: on a runtime whose clock is behind, as after a test that advanced another, entries expire
-/// early. On Linux and macOS, that clock stands still while the machine is suspended, so entries then live longer.
+/// On a runtime whose clock is behind, as that of the next test, entries wait for that clock: none expires early. On
+/// Linux and macOS, the clock stands still while the machine is suspended, so entries then live longer.
 ///
 /// [`Builder::max_lifetime`] also limits how long an entry lives, however often it is touched.
 ///
 /// # Live and expired entries
 ///
 /// An entry is *live* until its deadline and *expired* from then on. Lookups, touches and removals see live entries
-/// only, even if the consumer is late: a late heartbeat does not revive a session. A call reads the clock once, before
-/// it waits for a lock. If a call and the stream race for an entry, exactly one of them gets it. If the key of an
-/// expired entry is inserted again, the stream returns both entries, the expired one first.
+/// only, even if the consumer is late: a late heartbeat does not revive a session. A call on a key reads the clock
+/// before it waits for a lock, and again if a call that has read it since was faster: an older touch never undoes a
+/// newer one. If a call and the stream race for an entry, exactly one of them gets it. If the key of an expired entry
+/// is inserted again, the stream returns both entries, the expired one first.
 ///
 /// An expired entry stays in memory until the stream returns it, so a slow consumer needs no extra memory and loses
 /// nothing. Until then it counts towards [`len`](DeadlineMap::len), [`is_empty`](DeadlineMap::is_empty) and the map's

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::task::Poll;
 
-use super::state::{Insert, Lookup};
+use super::state::{Expiry, Insert, Lookup};
 use super::{DeadlineMap, Expirations};
 use crate::core::alarm::Alarm;
 use crate::core::driver::Driver;
@@ -57,14 +57,14 @@ impl Map {
 
     /// The same. Returns whether it got an entry of that key.
     fn replace(&self, key: u64, deadline: Tick) -> bool {
-        let new = Insert { hash: self.hash(&key), key, value: (), deadline, now: Tick::ZERO };
+        let new = Insert { hash: self.hash(&key), key, value: (), expires: Expiry::At(deadline), now: Tick::ZERO };
         let Ok(replaced) = self.shared.insert(new) else { panic!("this map has no capacity") };
         replaced.is_some()
     }
 
     /// `insert_if_absent`. Returns whether it inserted.
     fn insert_absent(&self, key: u64, deadline: Tick) -> bool {
-        let new = Insert { hash: self.hash(&key), key, value: (), deadline, now: Tick::ZERO };
+        let new = Insert { hash: self.hash(&key), key, value: (), expires: Expiry::At(deadline), now: Tick::ZERO };
         self.shared.insert_if_absent(new).is_ok_and(|refused| refused.is_none())
     }
 
@@ -75,7 +75,7 @@ impl Map {
     /// `touch` by a thread that read the clock before any deadline. Returns whether the entry was there.
     fn touch_early(&self, key: u64, deadline: Tick) -> bool {
         let lookup = Lookup { hash: self.hash(&key), key: &key, now: Tick::ZERO };
-        self.shared.visit(lookup, |_| Some(deadline), |_| ()).is_some()
+        self.shared.visit(lookup, |_, _| Some(deadline), |_, _| ()).is_some()
     }
 
     /// `remove` by such a thread. Returns whether it got the entry.

@@ -7,7 +7,9 @@
 //    timer follows when it fires. Once a test has paused a clock, which jumps to timers, it follows immediately.
 // 3. `next` is never later than the earliest timer, or without timers than the earliest deadline. It is `Tick::MAX`
 //    exactly if the shard is empty, and changes only under the lock.
-// 4. One lock hold moves or removes a bounded number of entries, unless the hash table grows or shrinks.
+// 4. One lock hold moves or removes a bounded number of entries, unless the hash table grows or shrinks, or the clock
+//    is behind `now`. That happens only if a test has advanced another clock, and once per shard: the wheel files all
+//    of its entries again.
 // 5. User code runs under the lock in two cases: `Eq` and `Borrow` of keys, before anything has changed; and closures
 //    that use or make values, and `Clone` of values, while the shard is consistent. If one panics, its entry stays, and
 //    entries already removed stay removed. No closure sees an expired entry. Keys and values are dropped, and tasks
@@ -19,6 +21,8 @@
 // 9. While a thread runs a closure for a map, `INNERMOST` or `OUTER` names that map, and the thread locks no shard of
 //    it: two threads in two shards could wait for each other.
 // 10. No deadline is later than the end of the entry's lifetime, which is set when an insert sets the value.
+// 11. The time of one operation after another never goes back, unless the clock does: `MapState::now`. The wheel is
+//     never ahead of it. So an operation that was held up between its clock and the lock undoes nothing.
 
 use std::borrow::Borrow;
 use std::cell::{Cell, RefCell};
@@ -206,7 +210,7 @@ impl<K, V> Shared<K, V> {
                 inserted = inserted.or_else(|refused| shard.insert::<REPLACES, _, _>(refused, live, make));
             }
             // Nothing else takes them.
-            (0..DISCARDED).take_while(|_| shard.next() <= now).for_each(|_| drop(shard.take_due(now)));
+            (0..DISCARDED).take_while(|_| shard.next() <= now).for_each(|_| drop(shard.discard(now)));
         }
         inserted.map_err(|Insert { key, value, .. }| {
             self.capacity.refuse();
@@ -215,13 +219,13 @@ impl<K, V> Shared<K, V> {
     }
 
     /// Removes a live entry if `goes` returns `true` for its value.
-    pub(super) fn remove_if<Q>(&self, lookup: Lookup<'_, Q>, goes: impl FnOnce(&V) -> bool) -> Option<V>
+    pub(super) fn remove_if<Q>(&self, mut lookup: Lookup<'_, Q>, goes: impl FnOnce(&V) -> bool) -> Option<V>
     where
         K: Borrow<Q>,
         Q: Eq + ?Sized,
     {
         let shard = self.shard_for(lookup.hash);
-        let mut guard = shard.lock()?;
+        let mut guard = shard.lock_at(&mut lookup.now)?;
         let (found, timers) = guard.find_live(lookup)?;
         if !self.inside(|| goes(&found.get().value)) {
             return None;
@@ -232,24 +236,25 @@ impl<K, V> Shared<K, V> {
         Some(drop_key((entry.key, entry.value)))
     }
 
-    /// Runs `code` on a live entry, then sets the deadline, if any.
+    /// Runs `code` on a live entry, then sets the deadline, if any. Both closures get the time of the operation.
     #[inline]
     pub(super) fn visit<Q, R>(
         &self,
-        lookup: Lookup<'_, Q>,
-        deadline: impl FnOnce(&Entry<K, V>) -> Option<Tick>,
-        code: impl FnOnce(&mut Entry<K, V>) -> R,
+        mut lookup: Lookup<'_, Q>,
+        deadline: impl FnOnce(&Entry<K, V>, Tick) -> Option<Tick>,
+        code: impl FnOnce(&mut Entry<K, V>, Tick) -> R,
     ) -> Option<R>
     where
         K: Borrow<Q>,
         Q: Eq + ?Sized,
     {
         let shard = self.shard_for(lookup.hash);
-        let mut guard = shard.lock()?;
+        let mut guard = shard.lock_at(&mut lookup.now)?;
+        let now = lookup.now;
         let (found, timers) = guard.find_live(lookup)?;
         let entry = found.into_mut();
-        let result = self.inside(|| code(entry));
-        if let Some(deadline) = deadline(entry) {
+        let result = self.inside(|| code(entry, now));
+        if let Some(deadline) = deadline(entry, now) {
             let registered = entry.move_to(deadline, timers, self.consumer.is_exact());
             shard.unlock(guard, registered);
         }
@@ -268,7 +273,7 @@ impl<K, V> Shared<K, V> {
     fn make_room(&self, now: Tick) -> bool {
         for shard in self.iter() {
             while shard.next() <= now {
-                if shard.take_due(now).is_some() {
+                if shard.discard(now).is_some() {
                     return true;
                 }
             }
@@ -295,6 +300,16 @@ impl<K, V> Shared<K, V> {
             let MapState { table, timers, .. } = &mut *guard;
             table.iter().for_each(|entry| _ = entry.move_timer(timers, true));
             shard.publish(&guard);
+        }
+    }
+
+    /// The stream's clock shows an earlier time than before.
+    #[cold]
+    pub(super) fn set_back(&self, now: Tick) {
+        for shard in self.iter() {
+            if let Some(guard) = shard.lock() {
+                shard.set_back(guard, now);
+            }
         }
     }
 
@@ -343,6 +358,50 @@ impl<'a, K, V> MapShard<'a, K, V> {
         Some(self.state.get()?.lock())
     }
 
+    /// Locks the shard for an operation that has read `now`. If another has read the clock since and was faster, sets
+    /// `now` to the present.
+    #[inline]
+    fn lock_at(&self, now: &mut Tick) -> Option<MutexGuard<'a, MapState<K, V>>> {
+        check(self.map.id());
+        Some(self.lock_state_at(self.state.get()?, now))
+    }
+
+    #[inline]
+    fn lock_state_at(&self, state: &'a LockedState<K, V>, now: &mut Tick) -> MutexGuard<'a, MapState<K, V>> {
+        let mut guard = state.lock();
+        if *now < guard.now {
+            (guard, *now) = self.look_again(state, guard);
+        }
+        guard.now = *now;
+        guard
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn look_again(
+        &self,
+        state: &'a LockedState<K, V>,
+        mut guard: MutexGuard<'a, MapState<K, V>>,
+    ) -> (MutexGuard<'a, MapState<K, V>>, Tick) {
+        loop {
+            let now = self.map.now();
+            if now >= guard.now {
+                return (guard, now);
+            }
+            // This is another clock, which is behind.
+            self.set_back(guard, now);
+            guard = state.lock();
+        }
+    }
+
+    /// Sets the shard's time back, and unlocks.
+    fn set_back(&self, mut guard: MutexGuard<'_, MapState<K, V>>, now: Tick) {
+        guard.set_back(now);
+        let next = self.publish(&guard);
+        drop(guard);
+        self.map.consumer.registered(next);
+    }
+
     #[cold]
     fn make(&self) -> &'a LockedState<K, V> {
         // Allocate outside `get_or_init`, where others would wait. Wasted if another thread was faster.
@@ -381,15 +440,17 @@ impl<'a, K, V> MapShard<'a, K, V> {
         K: Eq,
     {
         check(self.map.id());
-        let mut guard = self.state.get().map_or_else(|| self.make(), |locked| &**locked).lock();
+        let state = self.state.get().map_or_else(|| self.make(), |locked| &**locked);
+        let mut guard = self.lock_state_at(state, &mut new.now);
         let MapState { table, timers, displaced, inserted, .. } = &mut *guard;
         let is_exact = self.map.consumer.is_exact();
         let end = self.map.max_lifetime.map_or(LAST, |lifetime| clock::later(new.now, lifetime).min(LAST));
         let (answer, unused, registered) = match table.find_mut(new.hash, |entry| entry.key == new.key) {
             Some(entry) if !entry.has_expired(new.now) => {
                 let answer = live(&mut new.value, &mut entry.value);
+                let Insert { expires, now, .. } = new;
                 let registered =
-                    if REPLACES { entry.restart(new.deadline, new.now, end, timers, is_exact) } else { None };
+                    if REPLACES { entry.restart(expires.tick(now), now, end, timers, is_exact) } else { None };
                 (answer, Some((new.key, new.value)), registered)
             }
             found => {
@@ -398,14 +459,14 @@ impl<'a, K, V> MapShard<'a, K, V> {
                     return Err(new);
                 }
                 let (value, answer) = make(new.value);
-                let Insert { hash, key, deadline, now, .. } = new;
+                let Insert { hash, key, expires, now, .. } = new;
                 *inserted += 1;
                 let due = if let Some(entry) = found {
-                    entry.restart(deadline, now, end, timers, is_exact);
+                    entry.restart(expires.tick(now), now, end, timers, is_exact);
                     displaced.push_back((mem::replace(&mut entry.key, key), mem::replace(&mut entry.value, value)));
                     Tick::ZERO
                 } else {
-                    guard.insert(Insert { hash, key, value, deadline, now }, end)
+                    guard.insert(Insert { hash, key, value, expires, now }, end)
                 };
                 (answer, None, Some(due))
             }
@@ -421,8 +482,8 @@ impl<'a, K, V> MapShard<'a, K, V> {
     }
 
     /// Entries that `keep` rejects are dropped outside the lock, even if it panics.
-    pub(super) fn retain(&self, now: Tick, mut keep: impl FnMut(&K, &mut V) -> bool) {
-        let Some(mut guard) = self.lock() else { return };
+    pub(super) fn retain(&self, mut now: Tick, mut keep: impl FnMut(&K, &mut V) -> bool) {
+        let Some(mut guard) = self.lock_at(&mut now) else { return };
         let MapState { table, timers, .. } = &mut *guard;
         let mut taken = Vec::new();
         let goes = |entry: &mut Entry<K, V>| !entry.has_expired(now) && !keep(&entry.key, &mut entry.value);
@@ -446,15 +507,28 @@ impl<'a, K, V> MapShard<'a, K, V> {
     fn clear(&self) -> Option<MapState<K, V>> {
         let mut guard = self.lock()?;
         self.map.capacity.give(guard.len());
-        let empty = MapState { inserted: guard.inserted, expired: guard.expired, ..MapState::new() };
+        let MapState { inserted, expired, now, .. } = *guard;
+        let empty = MapState { inserted, expired, now, ..MapState::new() };
         let taken = mem::replace(&mut *guard, empty);
         self.publish(&guard);
         Some(taken)
     }
 
-    /// After `None` there may be more to do if `next` is not after `now`.
+    /// What the stream takes at its time. After `None` there may be more to do if `next` is not after `now`.
     pub(super) fn take_due(&self, now: Tick) -> Option<(K, V)> {
         let mut guard = self.lock()?;
+        guard.now = guard.now.max(now);
+        self.unlock_with_due(guard, now)
+    }
+
+    /// The same for an insert if there is no stream.
+    fn discard(&self, mut now: Tick) -> Option<(K, V)> {
+        let guard = self.lock_at(&mut now)?;
+        self.unlock_with_due(guard, now)
+    }
+
+    #[inline]
+    fn unlock_with_due(&self, mut guard: MutexGuard<'_, MapState<K, V>>, now: Tick) -> Option<(K, V)> {
         let due = guard.take_due(now);
         if due.is_some() {
             self.map.capacity.give(1);
@@ -568,6 +642,7 @@ impl Drop for Inside {
 
 #[cfg(test)]
 mod tests {
+    use super::super::state::Expiry;
     use super::*;
 
     #[test]
@@ -578,7 +653,10 @@ mod tests {
         let first = 1_576_800_000_123_456_789;
         for n in 0..COUNT {
             let deadline = Tick(first + n * 7_919 % COUNT);
-            assert_eq!(map.insert(Insert { hash: n, key: n, value: (), deadline, now: Tick::ZERO }), Ok(None));
+            assert_eq!(
+                map.insert(Insert { hash: n, key: n, value: (), expires: Expiry::At(deadline), now: Tick::ZERO }),
+                Ok(None)
+            );
         }
         while shard.next() <= Tick(first) {
             let due = shard.take_due(Tick(first));
@@ -599,8 +677,8 @@ mod tests {
         let start = 1_576_800_000_123_456_789;
         for n in 0..COUNT {
             let (deadline, now) = (Tick(start + 10_000), Tick(start + n));
-            assert_eq!(map.insert(Insert { hash: n, key: n, value: (), deadline, now }), Ok(None));
-            let touched = map.visit(Lookup { hash: n, key: &n, now }, |_| Some(Tick(start + 50_000)), |_| ());
+            assert_eq!(map.insert(Insert { hash: n, key: n, value: (), expires: Expiry::At(deadline), now }), Ok(None));
+            let touched = map.visit(Lookup { hash: n, key: &n, now }, |_, _| Some(Tick(start + 50_000)), |_, _| ());
             assert!(touched.is_some());
         }
         let now = Tick(start + 20_000);
@@ -608,8 +686,8 @@ mod tests {
             assert_eq!(shard.take_due(now), None);
         }
         for n in 0..COUNT {
-            map.visit(Lookup { hash: n, key: &n, now }, |_| Some(Tick::MAX), |_| ());
-            let deadline = map.visit(Lookup { hash: n, key: &n, now }, |_| None, |entry| entry.deadline);
+            map.visit(Lookup { hash: n, key: &n, now }, |_, _| Some(Tick::MAX), |_, _| ());
+            let deadline = map.visit(Lookup { hash: n, key: &n, now }, |_, _| None, |entry, _| entry.deadline);
             assert_eq!(deadline, Some(Tick(start + n + LIFETIME)));
         }
     }

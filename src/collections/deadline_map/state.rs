@@ -35,17 +35,35 @@ pub(super) struct MapState<K, V> {
     pub(super) displaced: VecDeque<(K, V)>,
     pub(super) inserted: u64,
     pub(super) expired: u64,
+    /// The time of the last operation.
+    pub(super) now: Tick,
 }
 
 /// The hashes of the entries, by when they may be due.
 pub(super) type Deadlines = Option<Box<Wheel<u64>>>;
+
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Expiry {
+    After(Duration),
+    At(Tick),
+}
+
+impl Expiry {
+    #[inline]
+    pub(super) fn tick(self, now: Tick) -> Tick {
+        match self {
+            Expiry::After(duration) => clock::later(now, duration),
+            Expiry::At(tick) => tick,
+        }
+    }
+}
 
 /// An entry that is to be inserted, and the time that the insert has read. `V` is the value or what makes it.
 pub(super) struct Insert<K, V> {
     pub(super) hash: u64,
     pub(super) key: K,
     pub(super) value: V,
-    pub(super) deadline: Tick,
+    pub(super) expires: Expiry,
     pub(super) now: Tick,
 }
 
@@ -90,7 +108,14 @@ impl Timed {
 
 impl<K, V> MapState<K, V> {
     pub(super) fn new() -> Self {
-        MapState { table: HashTable::new(), timers: None, displaced: VecDeque::new(), inserted: 0, expired: 0 }
+        MapState {
+            table: HashTable::new(),
+            timers: None,
+            displaced: VecDeque::new(),
+            inserted: 0,
+            expired: 0,
+            now: Tick::ZERO,
+        }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -133,7 +158,8 @@ impl<K, V> MapState<K, V> {
     /// Inserts an entry whose key is not in the table, and returns its deadline.
     #[inline]
     pub(super) fn insert(&mut self, new: Insert<K, V>, end: Tick) -> Tick {
-        let Insert { hash, key, value, deadline: asked, now } = new;
+        let Insert { hash, key, value, expires, now } = new;
+        let asked = expires.tick(now);
         let deadline = asked.min(end);
         if self.timers.is_none() && self.table.len() == FEW {
             self.make_wheel(now);
@@ -157,6 +183,14 @@ impl<K, V> MapState<K, V> {
             entry.timer = Timed::InWheel(wheel.insert(entry.deadline, entry.timer.hash(&None)));
         }
         self.timers = Some(wheel);
+    }
+
+    /// The clock shows an earlier time than before: what was due waits again.
+    pub(super) fn set_back(&mut self, now: Tick) {
+        self.now = now;
+        if let Some(wheel) = &mut self.timers {
+            wheel.set_back(wheels_begin(now));
+        }
     }
 
     #[inline]

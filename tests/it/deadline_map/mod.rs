@@ -3,6 +3,7 @@
 mod builder;
 mod foreign_code;
 mod if_absent;
+mod order;
 
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
