@@ -72,7 +72,8 @@ impl HyperTimer {
         HyperTimer { timer: None, made: Location::caller() }
     }
 
-    /// Creates a `HyperTimer` on the given timer, for example one with custom settings or on a test's clock.
+    /// Creates a `HyperTimer` on the given timer, for example one with custom settings or on a test's clock. It should be
+    /// one of the runtime that serves the connections: see [`build`](crate::timer::Builder::build).
     ///
     /// # Panics
     ///

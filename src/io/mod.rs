@@ -125,7 +125,8 @@ impl<S> TimeoutStream<S> {
     }
 
     /// Waits on `timer`, which the stream then keeps alive. Limits that are set stay: the deadline is the same instant,
-    /// and the other limits count again, from this call. If an operation is waiting, its task is woken.
+    /// and the other limits count again, from this call. If an operation is waiting, its task is woken. The timer should
+    /// be one of the runtime that polls the stream: see [`build`](crate::timer::Builder::build).
     ///
     /// After the timer's [`shutdown`](Timer::shutdown), an operation that has to wait under a limit fails with
     /// [`ErrorKind::Other`](io::ErrorKind::Other) and the timer's [`Error`](crate::error::Error) as the inner error.

@@ -241,7 +241,8 @@ impl Builder {
     /// Builds the timer and spawns its driver on the current runtime.
     ///
     /// The timer ends with that runtime, when it is [shut down](Timer::shutdown), or when no handle and nothing created
-    /// on it is left.
+    /// on it is left. It fires when that runtime has looked at its sockets. A limit for a task of another runtime may pass
+    /// although its data has come, so build a timer on the runtime of the tasks that use it.
     ///
     /// # Errors
     ///

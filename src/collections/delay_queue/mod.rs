@@ -169,7 +169,8 @@ impl<T> DelayQueue<T> {
         queue
     }
 
-    /// Creates an empty queue that uses `timer` and its clock, whatever runtime polls it.
+    /// Creates an empty queue that uses `timer` and its clock, whatever runtime polls it. The timer should be one of that
+    /// runtime: see [`build`](crate::timer::Builder::build).
     ///
     /// # Panics
     ///
