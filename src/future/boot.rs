@@ -284,8 +284,8 @@ impl<T: ClockTime> Sleep<T> {
     }
 
     /// Sets a new deadline, in any state: waiting, never polled, or completed. As with
-    /// [`hairspring::Sleep::reset_at`](future::Sleep::reset_at), a waiting task is woken at the new deadline without
-    /// another poll, or immediately if that has passed.
+    /// [`hairspring::Sleep::reset_at`](future::Sleep::reset_at), the task of the last poll is woken at the new deadline
+    /// without another poll, or immediately if that has passed.
     ///
     /// # Examples
     ///
@@ -302,7 +302,11 @@ impl<T: ClockTime> Sleep<T> {
     pub fn reset_at(&mut self, deadline: T) {
         self.deadline = deadline;
         self.has_completed = false;
+        let kept = self.delay.let_go();
         self.delay.reset_at_tick(due(self.read(), deadline));
+        if let Some(waker) = kept {
+            self.wait_for(waker);
+        }
     }
 
     fn read(&self) -> (Tick, Reading) {
@@ -427,6 +431,12 @@ impl<T: ClockTime> Future for Sleep<T> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        self.poll_clock(cx, false).map(|slept| slept.unwrap_or_else(|error| self.delay.panic_with(error)))
+        match ready!(self.poll_clock(cx, false)) {
+            Ok(()) => {
+                self.delay.keep(cx.waker());
+                Poll::Ready(())
+            }
+            Err(error) => self.delay.panic_with(error),
+        }
     }
 }

@@ -10,12 +10,13 @@ use std::fmt::Debug;
 use std::future::Future;
 use std::ops::Add;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use crate::clock::{self, Instant};
 use crate::future::{Sleep, TimerKind};
 use crate::util::error::Error;
+use crate::util::panics::catch_panic;
 
 /// A time on one of the clocks: [`Instant`](crate::Instant), [`boot::Instant`](crate::boot::Instant),
 /// [`SystemTime`](std::time::SystemTime) for the wall clock, and [`Deadline`](crate::Deadline), which may be never.
@@ -68,6 +69,14 @@ pub trait Delay<T>: Debug + Send + Sync + Unpin + 'static {
 
     /// Polls. A ready poll spends the task's budget, unless `is_spent`.
     fn poll_delay(&mut self, cx: &mut Context<'_>, is_spent: bool) -> Poll<Result<(), Error>>;
+
+    /// Waits for a task that does not poll. If it need not wait, or cannot, it wakes the task, whose poll finds out.
+    #[cold]
+    fn wait_for(&mut self, waker: Waker) {
+        if self.poll_delay(&mut Context::from_waker(&waker), true).is_ready() {
+            catch_panic(|| waker.wake());
+        }
+    }
 
     /// Panics with the error and the line that made the sleep.
     fn panic_with(&self, error: Error) -> !;
@@ -195,7 +204,8 @@ impl<T: Time> TrySleep<T> {
         self.sleep.is_elapsed()
     }
 
-    /// Sets a new deadline, in any state, as [`Sleep::reset_at`] does.
+    /// Sets a new deadline, in any state, as [`Sleep::reset_at`] does. But one that has completed wakes no task until it is
+    /// polled again.
     ///
     /// # Examples
     ///

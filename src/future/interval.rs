@@ -2,12 +2,13 @@
 //
 // Invariants
 // 1. A tick returns the instant for which it was scheduled.
-// 2. No task is woken for a tick that it has not polled for.
+// 2. No task is woken for a tick that it has not polled for, unless the interval was reset since its last tick: tokio's
+//    wakes it then.
 
 use std::future::poll_fn;
 use std::panic::Location;
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use futures_core::Stream;
@@ -208,6 +209,8 @@ impl<T: Time> TryInterval<T> {
 #[doc(alias = "Ticker")]
 pub struct Interval<T: Time = Instant> {
     delay: T::Sleep,
+    /// The task that got the last tick and has not polled for the next.
+    ticked: Option<Waker>,
     period: Duration,
     missed: u64,
     missed_tick_behavior: MissedTickBehavior,
@@ -221,7 +224,7 @@ impl<T: Time> Interval<T> {
         let missed_tick_behavior = MissedTickBehavior::default();
         let spans = Spans::new("Interval", Location::caller(), || timer.and_then(|timer| timer.lease.name()));
         let delay = delay.of(TimerKind::Interval);
-        Interval { delay, period, missed: 0, missed_tick_behavior, spans }
+        Interval { delay, ticked: None, period, missed: 0, missed_tick_behavior, spans }
     }
 
     /// Returns the same interval with errors in place of panics.
@@ -302,7 +305,10 @@ impl<T: Time> Interval<T> {
     }
 
     fn poll_try_tick(&mut self, cx: &mut Context<'_>, is_spent: bool) -> Poll<Result<T, Error>> {
+        let before = self.ticked.take();
         ready!(self.delay.poll_delay(cx, is_spent))?;
+        let before = before.filter(|waker| waker.will_wake(cx.waker()));
+        self.ticked = before.or_else(|| Some(cx.waker().clone()));
         let (scheduled, late) = (self.delay.deadline(), self.delay.late());
         self.missed = u64::try_from(late.as_nanos() / self.period.as_nanos()).unwrap_or(u64::MAX);
         let pause = self.missed_tick_behavior.pause(late, clock::or_for_ever(self.period));
@@ -392,8 +398,8 @@ impl<T: Time> Interval<T> {
     /// Schedules the next tick at `deadline`, and later ticks every period after that. Ticks missed before the call are
     /// forgotten.
     ///
-    /// As with [`Sleep::reset_at`](crate::Sleep::reset_at), a waiting task is woken at the new deadline without another
-    /// poll, or immediately if that has passed.
+    /// As with [`Sleep::reset_at`](crate::Sleep::reset_at), the task of the last poll is woken at the new deadline without
+    /// another poll, or immediately if that has passed.
     ///
     /// # Examples
     ///
@@ -409,6 +415,9 @@ impl<T: Time> Interval<T> {
     /// ```
     pub fn reset_at(&mut self, deadline: T) {
         self.delay.reset_at(deadline);
+        if let Some(waker) = self.ticked.take() {
+            self.delay.wait_for(waker);
+        }
     }
 
     /// Returns how this interval treats missed ticks.

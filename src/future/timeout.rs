@@ -236,7 +236,7 @@ impl<F, T: Time, E> Timeout<F, T, E> {
     }
 
     /// Sets a new deadline. As with [`Sleep::reset_at`](crate::Sleep::reset_at), a waiting task is woken at the new
-    /// deadline, or immediately if that has passed.
+    /// deadline, or immediately if that has passed. A timeout that has elapsed waits again once it is polled.
     ///
     /// # Examples
     ///

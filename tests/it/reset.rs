@@ -1,13 +1,18 @@
 //! Resets by another thread, and in another runtime. The fuzzer's target `timer` compares random resets and drops with a
 //! model (tokio 849, 868), and `test_time::like_tokio` with tokio's.
 
-use std::task::Poll;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Poll, ready};
 
 use crate::common::{
-    HOUR, both_flavours, current_thread, inside, ms, multi_thread, must_end, must_end_on, poll, watched,
+    HOUR, OnDrop, Wakes, both_flavours, current_thread, holding, inside, ms, multi_thread, must_end, must_end_on,
+    panicked_with, paused, poll, poll_with, watched,
 };
 use hairspring::timer::Alarm;
-use hairspring::{Instant, Timer, sleep};
+use hairspring::{Duration, Instant, Interval, Sleep, Time, Timer, boot, interval, sleep, wall};
+use tokio::runtime::Runtime;
 
 /// tokio 2290: a reset into the past did not wake the task. go 47329, 47762: a reset to an earlier deadline was ignored.
 /// Here another thread resets while the runtime sleeps.
@@ -75,6 +80,171 @@ fn a_reset_to_an_instant_that_a_turn_has_reached_ends_the_wait_at_once() {
             assert!(poll(&mut timer.try_sleep(HOUR)).is_pending());
             assert_eq!(poll(&mut nap), Poll::Ready(Ok(())));
             assert_eq!(timer.metrics().registered(), 3);
+        }
+    });
+}
+
+/// tokio's paused clock, and 1, 2 and 4 workers.
+fn runtimes() -> [Runtime; 4] {
+    [paused(), multi_thread(1), multi_thread(2), multi_thread(4)]
+}
+
+/// Awaits the sleep, and resets it in the poll that finds it ready, as futures written by hand do. That poll is the only
+/// one until the sleep wakes the task.
+async fn again<F: Future + Unpin>(mut sleep: F, reset: impl FnOnce(&mut F)) -> F::Output {
+    let mut reset = Some(reset);
+    poll_fn(|cx| {
+        let slept = ready!(Pin::new(&mut sleep).poll(cx));
+        let Some(reset) = reset.take() else { return Poll::Ready(slept) };
+        reset(&mut sleep);
+        Poll::Pending
+    })
+    .await
+}
+
+/// Runs a task on each kind of runtime, which has to take between 10 ms and an hour of its own clock.
+fn each_waits<F: Future<Output = ()> + Send + 'static>(test: fn() -> F) {
+    for runtime in runtimes() {
+        must_end_on(runtime, async move || {
+            let start = Instant::now();
+            tokio::spawn(test()).await.unwrap();
+            assert!((ms(10)..HOUR).contains(&start.elapsed()), "{:?}", start.elapsed());
+        });
+    }
+}
+
+/// Bugs that this crate had: the tasks were never woken; with tokio's sleeps they are.
+#[test]
+fn a_completed_sleep_that_is_reset_wakes_its_task_without_another_poll() {
+    fn later(sleep: &mut Sleep) {
+        sleep.reset_at(Instant::now() + ms(10));
+    }
+    fn past(sleep: &mut Sleep) {
+        sleep.reset_at(Instant::now() - HOUR);
+    }
+    each_waits(|| again(sleep(ms(1)), later));
+    each_waits(|| again(sleep(ms(10)), past));
+    each_waits(|| async {
+        let timer = Timer::builder().build().unwrap();
+        again(timer.sleep(ms(1)), later).await;
+        again(timer.sleep(ms(10)), past).await;
+        assert_eq!(timer.metrics().pending(), 0);
+    });
+}
+
+#[test]
+fn so_do_sleeps_on_other_clocks() {
+    each_waits(|| again(boot::sleep(ms(1)), |sleep| sleep.reset_at(boot::Instant::now() + ms(10))));
+    each_waits(|| again(boot::sleep(ms(10)), |sleep| sleep.reset_at(boot::Instant::now())));
+    each_waits(|| again(wall::sleep_until(wall::now()), |sleep| sleep.reset_at(wall::now() + ms(10))));
+    each_waits(|| async {
+        let timer = Timer::builder().build().unwrap();
+        again(boot::sleep(ms(1)).with_timer(&timer), |sleep| sleep.reset_at(boot::Instant::now() + ms(10))).await;
+    });
+}
+
+/// tokio's interval does so after a reset, and only then.
+#[test]
+fn an_interval_wakes_the_task_of_its_last_tick_if_it_is_reset() {
+    async fn test<T: Time>(mut interval: Interval<T>) {
+        let mut is_reset = false;
+        poll_fn(|cx| {
+            ready!(interval.poll_tick(cx));
+            if std::mem::replace(&mut is_reset, true) {
+                return Poll::Ready(());
+            }
+            interval.reset_after(ms(10));
+            Poll::Pending
+        })
+        .await;
+    }
+    each_waits(|| test(interval(HOUR)));
+    each_waits(|| test(boot::interval(HOUR)));
+    each_waits(|| test(Timer::builder().build().unwrap().interval(HOUR)));
+    must_end_on(paused(), async || {
+        let [(first, first_waker), (last, last_waker)] = [(); 2].map(|()| Wakes::new());
+        let mut interval = interval(ms(10));
+        for waker in [&first_waker, &last_waker] {
+            let tick = poll_fn(|cx| interval.poll_tick(cx)).await;
+            interval.reset_at(tick);
+            assert!(poll_with(&mut Box::pin(interval.tick()), waker).is_ready());
+        }
+        sleep(ms(50)).await;
+        assert_eq!([first.count(), last.count()], [0, 0], "a tick that nobody polled for");
+        interval.reset();
+        sleep(ms(50)).await;
+        assert_eq!([first.count(), last.count()], [0, 1]);
+    });
+}
+
+#[test]
+fn the_last_waker_of_a_completed_sleep_is_woken_once_and_dropped() {
+    for is_chosen in [false, true] {
+        must_end_on(paused(), async move || {
+            let timer = Timer::current();
+            let [(first, first_waker), (last, last_waker)] = [(); 2].map(|()| Wakes::new());
+            let mut sleep = if is_chosen { timer.sleep(Duration::ZERO) } else { sleep(Duration::ZERO) };
+            (&mut sleep).await;
+            for waker in [&first_waker, &last_waker] {
+                assert!(poll_with(&mut sleep, waker).is_ready());
+            }
+            drop(first_waker);
+            assert_eq!(Arc::strong_count(&first), 1, "it was dropped");
+            sleep.reset_at(Instant::now() + ms(5));
+            assert!(!sleep.is_elapsed());
+            hairspring::sleep(ms(10)).await;
+            assert_eq!([first.count(), last.count()], [0, 1]);
+            assert!(sleep.is_elapsed() && poll(&mut sleep).is_ready());
+            drop(last_waker);
+            assert_eq!(Arc::strong_count(&last), 1);
+        });
+    }
+}
+
+/// The timer's clock is the test's, so it does not count in real time.
+#[test]
+fn a_reset_outside_the_runtime_stays_on_a_clock_that_a_test_has_paused() {
+    must_end_on(paused(), async || {
+        let mut nap = sleep(ms(1));
+        (&mut nap).await;
+        let (woken, waker) = Wakes::new();
+        assert!(poll_with(&mut nap, &waker).is_ready());
+        let deadline = Instant::now() + HOUR;
+        std::thread::scope(|scope| scope.spawn(|| nap.reset_at(deadline)).join().unwrap());
+        sleep(2 * HOUR).await;
+        assert!(nap.is_elapsed() && woken.count() == 1);
+    });
+}
+
+#[test]
+fn a_completed_sleep_whose_timer_has_ended_waits_on_that_of_the_task_that_resets_it() {
+    let other = multi_thread(1);
+    let mut sleep = inside(&other, || sleep(ms(1)));
+    other.block_on(&mut sleep);
+    drop(other);
+    must_end_on(current_thread(), async || again(sleep, |sleep| sleep.reset_at(Instant::now() + ms(1))).await);
+}
+
+/// Wakers are user code: they may panic when they are cloned or dropped, and use timers.
+#[test]
+fn a_waker_that_a_completed_sleep_keeps_may_panic_and_use_timers() {
+    must_end_on(paused(), async || {
+        for is_chosen in [false, true] {
+            let timer = Timer::current();
+            let mut nap = if is_chosen { timer.sleep(Duration::ZERO) } else { sleep(Duration::ZERO) };
+            (&mut nap).await;
+            let bad = holding(OnDrop(|| {
+                assert!(poll(&mut sleep(HOUR)).is_pending());
+                panic!("dropped on purpose");
+            }));
+            assert!(poll_with(&mut nap, &bad).is_ready());
+            drop(bad);
+            let (woken, waker) = Wakes::new();
+            assert!(panicked_with(|| poll_with(&mut nap, &waker)).is_err());
+            assert!(poll_with(&mut nap, &waker).is_ready());
+            nap.reset_at(Instant::now() + ms(1));
+            sleep(ms(2)).await;
+            assert_eq!((woken.count(), poll(&mut nap)), (1, Poll::Ready(())));
         }
     });
 }

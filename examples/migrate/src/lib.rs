@@ -89,7 +89,6 @@ impl Rewriter<'_> {
             self.note_call(&methods, "is in hairspring's `FutureExt` with the feature `tokio-util`");
         }
         self.note_types();
-        self.note_resets();
         let is_clock =
             |at| ["advance", "pause", "resume"].contains(&self.tokens.text(at)) && self.tokens.is(at + 1, "(");
         (0..self.tokens.len()).filter_map(|at| self.moved(at)).any(is_clock)
@@ -180,33 +179,6 @@ impl Rewriter<'_> {
             let mut moved = names.filter_map(|at| self.moved(at)).map(|last| tokens.text(last));
             if moved.any(|name| !["Duration", "SystemTime"].contains(&name)) && self.is_public(at) {
                 self.note(at, "a type that may be public: users of this crate see hairspring's from now on");
-            }
-        }
-    }
-
-    /// Notes resets in polls that are written by hand, in a source with sleeps.
-    fn note_resets(&mut self) {
-        let tokens = self.tokens;
-        let is_sleep = |at| ["Sleep", "sleep", "sleep_until"].contains(&tokens.text(at));
-        if !(0..tokens.len()).filter_map(|at| self.moved(at)).any(is_sleep) {
-            return;
-        }
-        // How many braces were open around the poll that we are in.
-        let (mut depth, mut poll) = (0, None);
-        for at in 1..tokens.len() {
-            match tokens.text(at) {
-                name if name.starts_with("poll") && tokens.is(at - 1, "fn") => poll = Some(depth),
-                "{" => depth += 1,
-                "}" => {
-                    depth -= 1;
-                    poll = poll.filter(|around| *around < depth);
-                }
-                "reset" if poll.is_some() && tokens.is(at - 1, ".") && tokens.is(at + 1, "(") => {
-                    let text =
-                        "if the sleep may have completed, poll it again before `Pending`: only tokio wakes the task";
-                    self.note(at, text);
-                }
-                _ => {}
             }
         }
     }

@@ -220,6 +220,7 @@ fn reset_against_fire() {
         assert!(world.timer.earliest() <= far(2));
         assert_eq!((world.fire(far(2)), woken.take()), (1, 1), "at the new deadline");
         assert!(poll(&mut sleep, &woken).is_ready());
+        drop(sleep);
         assert!(!woken.is_held(), "no waker is left");
     });
 }
@@ -233,6 +234,7 @@ fn reset_to_the_past_against_fire() {
         world.fire(far(2));
         assert_eq!(woken.take(), 1);
         assert!(poll(&mut sleep, &woken).is_ready());
+        drop(sleep);
         assert!(!woken.is_held(), "no waker is left");
     });
 }
@@ -307,6 +309,7 @@ fn waker_replaced_against_fire() {
         assert_eq!(first_woken + second_woken, 1, "one is woken");
         assert!(polled.is_ready() || second_woken == 1, "the last that polled is woken, or has seen it");
         assert!(polled.is_ready() || poll(&mut sleep, &second).is_ready());
+        drop(sleep);
         assert!(!first.is_held() && !second.is_held(), "no waker is left");
     });
 }

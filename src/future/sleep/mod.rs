@@ -6,22 +6,26 @@
 //    deadline.
 // 3. A sleep without a chosen timer finds one anywhere, except in a runtime that has ended.
 //    Outside a runtime it is the timer the sleep was on before, or the process's own.
-// 4. A sleep that completed, was reset or was dropped leaves nothing in a shard.
+// 4. A sleep that completed or was dropped leaves nothing in a shard.
 // 5. Only a ready poll spends the task's budget.
+// 6. A completed sleep that is no part of another item keeps the waker of its last poll until it is reset or dropped.
 
 mod poll;
 
-use std::fmt;
+use std::num::NonZeroU32;
 use std::panic::Location;
 use std::pin::Pin;
+use std::task::Waker;
 use std::time::Duration;
+use std::{fmt, mem};
 
 use crate::clock::instant::FAR_FUTURE;
-use crate::clock::{self, Hooks, Instant};
+use crate::clock::{self, Hooks, Instant, source};
 use crate::core::epoch::Epoch;
 use crate::core::registry;
 use crate::core::shard::{Key, Shard, ShardLease};
 use crate::future::TrySleep;
+use crate::future::delay::Delay;
 use crate::future::spans::Spans;
 use crate::timer::Timer;
 use crate::wheel::Tick;
@@ -155,12 +159,28 @@ pub(crate) fn sleep_made_at(timer: Option<&Timer>, deadline: Tick, made: &'stati
 pub struct Sleep {
     deadline: Tick,
     made: &'static Location<'static>,
-    /// The shard of the timer that this waits on, last waited on, or was created on.
-    shard: Option<&'static Shard>,
-    /// The entry in that shard, while this waits.
-    key: Key,
-    flags: Flags,
+    place: Place,
     spans: Spans,
+}
+
+/// The state of a sleep. Flags are never zero, which tells the variants apart: so a sleep has 40 bytes.
+enum Place {
+    Timer {
+        /// The shard of the timer that this waits on, last waited on, or was created on.
+        shard: Option<&'static Shard>,
+        /// The entry in that shard, while this waits.
+        key: Key,
+        flags: Flags,
+    },
+    /// It has completed, and keeps the waker of its last poll: after a reset it waits for that task, as tokio's does.
+    Kept(Kept),
+}
+
+enum Kept {
+    /// Of a sleep that finds a timer when it is reset.
+    Waker(Waker),
+    /// Of one on a chosen timer, or while a test controls a clock.
+    WithTimer(Box<(Waker, Option<&'static Shard>, Flags)>),
 }
 
 /// The kind of item that a sleep belongs to.
@@ -179,7 +199,7 @@ pub enum TimerKind {
 /// The rest of the state in one word, which keeps a sleep at 40 bytes. From the lowest bits up: the epoch of its timer,
 /// the [`TimerKind`] of its owner, and the marks below.
 #[derive(Clone, Copy)]
-struct Flags(u32);
+struct Flags(NonZeroU32);
 
 impl Flags {
     const EPOCH: u32 = (1 << Epoch::BITS) - 1;
@@ -196,12 +216,21 @@ impl Flags {
     /// Stage: completed by a poll, or reset to a time that a turn has reached.
     const DONE: u32 = 1 << 31;
 
+    /// Always set.
+    const ANY: NonZeroU32 = NonZeroU32::new(1 << 28).unwrap();
+
+    #[inline]
+    fn of(bits: u32) -> Flags {
+        Flags(Flags::ANY | bits)
+    }
+
+    #[inline]
     fn epoch(self) -> Epoch {
-        Epoch(self.0 & Flags::EPOCH)
+        Epoch(self.0.get() & Flags::EPOCH)
     }
 
     fn kind(self) -> TimerKind {
-        match (self.0 & Flags::KIND) >> Epoch::BITS {
+        match (self.0.get() & Flags::KIND) >> Epoch::BITS {
             0 => TimerKind::Sleep,
             1 => TimerKind::Timeout,
             2 => TimerKind::Interval,
@@ -210,12 +239,14 @@ impl Flags {
         }
     }
 
+    #[inline]
     fn has(self, mark: u32) -> bool {
-        self.0 & mark != 0
+        self.0.get() & mark != 0
     }
 
+    #[inline]
     fn with(self, mask: u32, value: u32) -> Flags {
-        Flags(self.0 & !mask | value)
+        Flags::of(self.0.get() & !mask | value)
     }
 }
 
@@ -238,7 +269,7 @@ impl Sleep {
     pub(crate) fn on(timer: ShardLease, deadline: Tick, made: &'static Location<'static>) -> Sleep {
         timer.join();
         let mut sleep = Sleep::at(Some(timer), deadline, made);
-        sleep.flags.0 |= Flags::CHOSEN;
+        sleep.set_flags(0, Flags::CHOSEN);
         sleep
     }
 
@@ -247,42 +278,76 @@ impl Sleep {
         let spans = Spans::new("Sleep", made, || timer.and_then(ShardLease::name));
         let now = || timer.map_or_else(clock::now, ShardLease::now);
         let spans = spans.operation("Sleep::new_timeout", deadline, now);
-        let flags = Flags((TimerKind::Sleep as u32) << Epoch::BITS | timer.map_or(0, |timer| timer.epoch().0));
+        let flags = Flags::of((TimerKind::Sleep as u32) << Epoch::BITS | timer.map_or(0, |timer| timer.epoch().0));
         let shard = timer.map(ShardLease::shard);
-        Sleep { deadline, made, shard, key: Key::numbered(0), flags, spans }
+        Sleep { deadline, made, place: Place::Timer { shard, key: Key::numbered(0), flags }, spans }
     }
 
     /// The same sleep on another timer, until `deadline`.
     pub(crate) fn moved_to(&self, timer: &Timer, deadline: Tick) -> Sleep {
-        let mut moved = sleep_made_at(Some(timer), deadline, self.made).of(self.flags.kind());
-        moved.flags.0 |= self.flags.0 & Flags::DONE;
+        let mut moved = sleep_made_at(Some(timer), deadline, self.made).of(self.flags().kind());
+        moved.set_flags(0, self.flags().0.get() & Flags::DONE);
         moved
     }
 
     /// The same sleep, as part of another item.
     #[inline]
     pub(crate) fn of(mut self, kind: TimerKind) -> Sleep {
-        self.flags = self.flags.with(Flags::KIND, (kind as u32) << Epoch::BITS);
+        self.set_flags(Flags::KIND, (kind as u32) << Epoch::BITS);
         self
     }
 
     #[inline]
+    fn flags(&self) -> Flags {
+        match self.place {
+            Place::Timer { flags, .. } => flags,
+            Place::Kept(ref kept) => kept.flags(),
+        }
+    }
+
+    /// Changes the masked bits. What keeps a waker has completed, and stays so.
+    #[inline]
+    fn set_flags(&mut self, mask: u32, value: u32) {
+        if let Place::Timer { flags, .. } = &mut self.place {
+            *flags = flags.with(mask, value);
+        }
+    }
+
+    /// Changes the place, and the masked bits.
+    #[inline]
+    fn set_place(&mut self, at: Option<&'static Shard>, entry: Key, mask: u32, value: u32) {
+        if let Place::Timer { shard, key, flags } = &mut self.place {
+            (*shard, *key, *flags) = (at, entry, flags.with(mask, value));
+        }
+    }
+
+    #[inline]
+    fn shard(&self) -> Option<&'static Shard> {
+        match self.place {
+            Place::Timer { shard, .. } => shard,
+            Place::Kept(ref kept) => kept.shard(),
+        }
+    }
+
+    #[inline]
     fn timer(&self) -> Option<ShardLease> {
-        self.shard.map(|shard| ShardLease::new(shard, self.flags.epoch()))
+        self.shard().map(|shard| ShardLease::new(shard, self.flags().epoch()))
     }
 
     #[inline]
     fn set_stage(&mut self, stage: u32) {
-        self.flags = self.flags.with(Flags::STAGE, stage);
+        self.set_flags(Flags::STAGE, stage);
     }
 
     /// The shard in which this is registered, and its key there.
     #[inline]
     fn entry(&self) -> Option<(ShardLease, Key)> {
-        if !self.is_registered() {
-            return None;
+        match self.place {
+            Place::Timer { shard: Some(shard), key, flags } if flags.has(Flags::WAITING) => {
+                Some((ShardLease::new(shard, flags.epoch()), key))
+            }
+            _ => None,
         }
-        Some((self.timer()?, self.key))
     }
 
     /// Returns the same sleep with errors in place of panics.
@@ -325,13 +390,13 @@ impl Sleep {
     /// Whether this is registered, or was when it last changed.
     #[inline]
     pub(crate) fn is_registered(&self) -> bool {
-        self.flags.has(Flags::WAITING)
+        self.flags().has(Flags::WAITING)
     }
 
     /// Whether it waits on a timer whose driver notices removals, because a test has paused its clock.
     #[inline]
     pub(crate) fn is_exact(&self) -> bool {
-        self.is_registered() && self.shard.is_some_and(Shard::publishes_removals)
+        self.entry().is_some_and(|(lease, _)| lease.shard().publishes_removals())
     }
 
     /// Returns whether this has fired, whether or not it was polled since. As in tokio, a sleep that was not polled yet
@@ -352,14 +417,16 @@ impl Sleep {
     /// ```
     #[must_use]
     pub fn is_elapsed(&self) -> bool {
-        self.flags.has(Flags::DONE) || self.entry().is_some_and(|(lease, key)| lease.has_taken_out(key, self.deadline))
+        self.flags().has(Flags::DONE)
+            || self.entry().is_some_and(|(lease, key)| lease.has_taken_out(key, self.deadline))
     }
 
     /// Sets a new deadline, in any state: waiting, never polled, or completed.
     ///
-    /// A waiting sleep stays on its timer. Its task is woken at the new deadline without another poll, or immediately
-    /// if the deadline has passed. A completed sleep wakes no task until it is polled again. This method takes a pinned
-    /// sleep, as tokio's does; [`reset_at`](Sleep::reset_at) needs no pin.
+    /// The task of the last poll is woken at the new deadline without another poll, or immediately if the deadline has
+    /// passed. A waiting sleep stays on its timer. A completed one waits on the timer of the runtime that resets it,
+    /// unless it is on a timer that you chose. This method takes a pinned sleep, as tokio's does;
+    /// [`reset_at`](Sleep::reset_at) needs no pin.
     ///
     /// # Examples
     ///
@@ -409,19 +476,54 @@ impl Sleep {
 
     pub(crate) fn reset_at_tick(&mut self, deadline: Tick) {
         if let Some((lease, key)) = self.entry() {
-            if deadline == self.deadline || lease.reset(key, deadline, self.flags.has(Flags::ENDING)) {
+            if deadline == self.deadline || lease.reset(key, deadline, self.flags().has(Flags::ENDING)) {
                 self.set_deadline(deadline);
                 return;
             }
         }
+        let kept = self.let_go();
         self.reset_idle(deadline);
         if self.has_come(deadline) {
             self.set_stage(Flags::DONE);
+        }
+        if let Some(waker) = kept {
+            self.wait_for(waker);
+        }
+    }
+
+    /// Keeps the waker of the poll that has completed this, until the next reset.
+    pub(crate) fn keep(&mut self, waker: &Waker) {
+        match &mut self.place {
+            Place::Timer { shard, flags, .. } => {
+                let (shard, flags, waker) = (*shard, *flags, waker.clone());
+                let has_timer = flags.has(Flags::CHOSEN) || source::any_is_held();
+                self.place = Place::Kept(if has_timer {
+                    Kept::WithTimer(Box::new((waker, shard, flags)))
+                } else {
+                    Kept::Waker(waker)
+                });
+            }
+            Place::Kept(Kept::Waker(kept)) => kept.clone_from(waker),
+            Place::Kept(Kept::WithTimer(kept)) => kept.0.clone_from(waker),
+        }
+    }
+
+    /// Takes out the waker that this keeps.
+    pub(crate) fn let_go(&mut self) -> Option<Waker> {
+        if let Place::Timer { .. } = self.place {
+            return None;
+        }
+        let completed = Place::Timer { shard: self.shard(), key: Key::numbered(0), flags: self.flags() };
+        match mem::replace(&mut self.place, completed) {
+            Place::Timer { .. } => None,
+            Place::Kept(Kept::Waker(waker)) => Some(waker),
+            Place::Kept(Kept::WithTimer(kept)) => Some(kept.0),
         }
     }
 
     /// Sets a new deadline without registering it.
     pub(crate) fn reset_idle(&mut self, deadline: Tick) {
+        drop(self.let_go());
         self.leave(Flags::IDLE);
         self.set_deadline(deadline);
     }
@@ -472,7 +574,25 @@ impl Sleep {
 
     /// The timer that a poll here waits on. The one before may have been another runtime's, whose clock is ahead.
     fn timer_here(&self) -> Option<ShardLease> {
-        if self.flags.has(Flags::WAITING | Flags::CHOSEN) { self.timer() } else { registry::shard_of_runtime().ok() }
+        if self.flags().has(Flags::WAITING | Flags::CHOSEN) { self.timer() } else { registry::shard_of_runtime().ok() }
+    }
+}
+
+impl Kept {
+    #[cold]
+    fn flags(&self) -> Flags {
+        match self {
+            Kept::Waker(_) => Flags::of(Flags::DONE),
+            Kept::WithTimer(kept) => kept.2,
+        }
+    }
+
+    #[cold]
+    fn shard(&self) -> Option<&'static Shard> {
+        match self {
+            Kept::Waker(_) => None,
+            Kept::WithTimer(kept) => kept.1,
+        }
     }
 }
 
@@ -480,7 +600,7 @@ impl Drop for Sleep {
     #[inline]
     fn drop(&mut self) {
         self.cancel();
-        if self.flags.has(Flags::CHOSEN) {
+        if self.flags().has(Flags::CHOSEN) {
             // If this was the last to use the timer, it ends.
             self.timer().expect("it was chosen").leave();
         }
@@ -489,7 +609,7 @@ impl Drop for Sleep {
 
 impl fmt::Debug for Sleep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let stage = match self.flags {
+        let stage = match self.flags() {
             _ if self.is_elapsed() => "elapsed",
             flags if flags.has(Flags::WAITING) => "waiting",
             _ => "idle",

@@ -38,7 +38,7 @@ impl Sleep {
     fn poll_stage(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         // Moved out during the poll, which borrows the sleep.
         let spans = mem::take(&mut self.spans);
-        let elapsed = spans.poll("poll_elapsed", || match self.flags {
+        let elapsed = spans.poll("poll_elapsed", || match self.flags() {
             flags if flags.has(Flags::WAITING) => self.poll_waiting(cx),
             flags if flags.has(Flags::DONE) => Poll::Ready(Ok(())),
             _ => self.poll_idle(cx),
@@ -65,7 +65,7 @@ impl Sleep {
 
     #[inline]
     fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        let timer = if self.flags.has(Flags::CHOSEN) {
+        let timer = if self.flags().has(Flags::CHOSEN) {
             self.timer().expect("it was chosen")
         } else {
             match registry::shard_of_runtime() {
@@ -83,7 +83,7 @@ impl Sleep {
         if error.is_no_runtime() {
             return self.register(self.timer().unwrap_or_else(registry::global_shard), cx);
         }
-        let again = self.flags.has(Flags::ENDING);
+        let again = self.flags().has(Flags::ENDING);
         if again || !registry::runs_tasks() {
             return Poll::Ready(Err(error));
         }
@@ -91,7 +91,7 @@ impl Sleep {
         match global.insert(clock::later(global.now(), LAST_WAIT).min(self.deadline), cx.waker().clone()) {
             Ok(key) => {
                 let pending = self.wait_on(global, key);
-                self.flags.0 |= Flags::ENDING;
+                self.set_flags(0, Flags::ENDING);
                 pending
             }
             Err(InsertError::AlreadyDue) => Poll::Ready(Ok(())),
@@ -103,7 +103,7 @@ impl Sleep {
     fn register(&mut self, timer: ShardLease, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         match timer.insert(self.deadline, cx.waker().clone()) {
             Ok(key) => self.wait_on(timer, key),
-            Err(InsertError::Closed) if !self.flags.has(Flags::CHOSEN) => self.poll_anew(cx),
+            Err(InsertError::Closed) if !self.flags().has(Flags::CHOSEN) => self.poll_anew(cx),
             Err(refusal) => self.refused(timer, &refusal),
         }
     }
@@ -111,24 +111,22 @@ impl Sleep {
     /// The timer ended just now, with its runtime or by a shutdown. The next poll finds another.
     #[cold]
     fn poll_anew(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        self.shard = None;
+        self.set_place(None, Key::numbered(0), 0, 0);
         cx.waker().wake_by_ref();
         Poll::Pending
     }
 
     #[inline]
     fn wait_on(&mut self, timer: ShardLease, key: Key) -> Poll<Result<(), Error>> {
-        Hooks::begins_to_wait(timer.address(), key, self.made, self.flags.kind());
-        self.shard = Some(timer.shard());
-        self.key = key;
-        self.flags = self.flags.with(Flags::EPOCH | Flags::ENDING | Flags::STAGE, timer.epoch().0 | Flags::WAITING);
+        Hooks::begins_to_wait(timer.address(), key, self.made, self.flags().kind());
+        let mask = Flags::EPOCH | Flags::ENDING | Flags::STAGE;
+        self.set_place(Some(timer.shard()), key, mask, timer.epoch().0 | Flags::WAITING);
         Poll::Pending
     }
 
     #[cold]
     fn refused(&mut self, timer: ShardLease, refusal: &InsertError) -> Poll<Result<(), Error>> {
-        self.shard = Some(timer.shard());
-        self.flags = self.flags.with(Flags::EPOCH, timer.epoch().0);
+        self.set_place(Some(timer.shard()), Key::numbered(0), Flags::EPOCH, timer.epoch().0);
         match *refusal {
             InsertError::AlreadyDue => Poll::Ready(Ok(())),
             // It had fired before the timer ended, unless its clock was ahead of this one.
@@ -144,7 +142,7 @@ impl Sleep {
     #[cold]
     #[inline(never)]
     pub(crate) fn panic_with(&self, error: Error) -> ! {
-        let (what, instead) = match self.flags.kind() {
+        let (what, instead) = match self.flags().kind() {
             TimerKind::Sleep => ("sleep", "; to get an error instead, use `fallible`"),
             TimerKind::Timeout => ("timeout", "; to get an error instead, use `fallible`"),
             TimerKind::Interval => ("interval", "; to get an error instead, use `fallible`"),
@@ -161,7 +159,10 @@ impl Future for Sleep {
     #[inline]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         match ready!(self.poll_elapsed(cx, false)) {
-            Ok(()) => Poll::Ready(()),
+            Ok(()) => {
+                self.keep(cx.waker());
+                Poll::Ready(())
+            }
             Err(error) => self.panic_with(error),
         }
     }

@@ -146,10 +146,6 @@ macro_rules! world {
                         let ended = time::timeout(first / 2, sleep.as_mut()).await.is_ok();
                         sleep.as_mut().reset(time::Instant::now() + second);
                         sleep.await;
-                        // tokio wakes the task if it resets a sleep that has completed, and the next yield waits for no
-                        // pass then.
-                        tokio::task::yield_now().await;
-                        tokio::task::yield_now().await;
                         return ended.into();
                     }
                     Step::Interval { period, behavior, works } => {
