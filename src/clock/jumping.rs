@@ -85,6 +85,10 @@ fn system_boot() -> i128 {
     i128::from(system_now().0)
 }
 
+/// The smallest difference that counts as a jump, in nanoseconds. Smaller ones may come from the time between two
+/// readings.
+const LEAST_JUMP: i128 = 1_000_000;
+
 /// The time on a clock that may jump, in nanoseconds since the machine's start or since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Reading(pub(crate) i128);
@@ -100,6 +104,11 @@ impl Reading {
 
     pub(crate) fn since(self, earlier: Reading) -> Duration {
         duration_of_nanos(self.0.saturating_sub(earlier.0).max(0).unsigned_abs())
+    }
+
+    /// Whether two readings for one tick differ by a jump.
+    pub(crate) fn differs_from(self, other: Reading) -> bool {
+        self.0.saturating_sub(other.0).saturating_abs() > LEAST_JUMP
     }
 }
 
@@ -272,9 +281,6 @@ static HELD: LazyLock<Mutex<HashMap<Option<runtime::Id>, Offsets>>> = LazyLock::
 static ANY_IS_HELD: AtomicBool = AtomicBool::new(false);
 
 impl Offsets {
-    /// The smallest difference that counts as a jump. Smaller ones may come from the time between two readings.
-    const LEAST_JUMP: i128 = 1_000_000;
-
     /// The system's offsets. They may be too large by the time between two readings.
     pub(crate) fn now() -> Offsets {
         Offsets(Jumping::ALL.map(|clock| {
@@ -303,7 +309,7 @@ impl Offsets {
     }
 
     pub(crate) fn differ_from(self, earlier: Offsets) -> bool {
-        Jumping::ALL.iter().any(|&clock| (self.of(clock) - earlier.of(clock)).abs() > Offsets::LEAST_JUMP)
+        Jumping::ALL.iter().any(|&clock| (self.of(clock) - earlier.of(clock)).abs() > LEAST_JUMP)
     }
 }
 

@@ -45,6 +45,9 @@
 // A sleep here waits on an ordinary sleep for as long as its clock needs without a jump, and checks again after a jump.
 // The wall clock's sleep is the same type.
 //
+// That sleep's tick counts from an `Anchor`, so it is in the past if the deadline is: what a turn has reached is ready
+// at once, as with an ordinary sleep. It is never before the anchor, as no turn before a jump fires what fell due by it.
+//
 // Invariants
 // 1. Never early: ready only if the clock was read at or after the deadline.
 // 2. It starts to wait for jumps before it last reads the clock, so it misses none.
@@ -212,15 +215,42 @@ pub struct Sleep<T = Instant> {
     deadline: T,
     /// The ordinary sleep that this waits on.
     delay: future::Sleep,
+    anchor: Anchor,
     listener: JumpListener,
     has_completed: bool,
+}
+
+/// What the clock showed at a tick: when the sleep was created, or when the clock was last seen to have jumped.
+#[derive(Debug, Clone, Copy)]
+struct Anchor {
+    tick: Tick,
+    reading: Reading,
+}
+
+impl Anchor {
+    fn new((tick, reading): (Tick, Reading)) -> Anchor {
+        Anchor { tick, reading }
+    }
+
+    /// Takes a later look at the clock into account. What is less than a jump only corrects the reading.
+    fn look(&mut self, (tick, reading): (Tick, Reading)) {
+        let reading_then = Reading(reading.0 - (i128::from(tick.0) - i128::from(self.tick.0)));
+        let has_jumped = tick < self.tick || self.reading.differs_from(reading_then);
+        *self = if has_jumped { Anchor { tick, reading } } else { Anchor { reading: reading_then, ..*self } };
+    }
+
+    /// When the clock reaches `deadline` if it does not jump, or the anchor's tick if it had already.
+    fn due(self, deadline: Reading) -> Tick {
+        self.tick + clock::ticks_in(deadline.since(self.reading))
+    }
 }
 
 impl<T: ClockTime> Sleep<T> {
     #[track_caller]
     pub(super) fn new(deadline: T) -> Sleep<T> {
-        let end = due(T::CLOCK.read(clock::now), deadline);
-        Sleep { deadline, delay: future::Sleep::new(end), listener: JumpListener::default(), has_completed: false }
+        let anchor = Anchor::new(T::CLOCK.read(clock::now));
+        let delay = future::Sleep::new(anchor.due(deadline.reading()));
+        Sleep { deadline, delay, anchor, listener: JumpListener::default(), has_completed: false }
     }
 
     /// Waits on `timer` instead, whatever runtime polls this, and keeps it alive. The deadline stays, as it was counted
@@ -243,8 +273,8 @@ impl<T: ClockTime> Sleep<T> {
     /// # }
     /// ```
     pub fn with_timer(self, timer: &Timer) -> Self {
-        let end = due(T::CLOCK.read(|| timer.now_tick()), self.deadline);
-        Sleep { delay: self.delay.moved_to(timer, end), ..self }
+        let anchor = Anchor::new(T::CLOCK.read(|| timer.now_tick()));
+        Sleep { delay: self.delay.moved_to(timer, anchor.due(self.deadline.reading())), anchor, ..self }
     }
 
     /// Returns the time at which this completes.
@@ -303,7 +333,8 @@ impl<T: ClockTime> Sleep<T> {
         self.deadline = deadline;
         self.has_completed = false;
         let kept = self.delay.let_go();
-        self.delay.reset_at_tick(due(self.read(), deadline));
+        self.anchor.look(self.read());
+        self.delay.reset_at_tick(self.anchor.due(deadline.reading()));
         if let Some(waker) = kept {
             self.wait_for(waker);
         }
@@ -345,7 +376,8 @@ impl<T: ClockTime> Sleep<T> {
                 // tokio moved a paused clock beyond the last tick: only a jump still moves this one.
                 return Poll::Pending;
             }
-            let mut end = due(read, self.deadline);
+            self.anchor.look(read);
+            let mut end = self.anchor.due(self.deadline.reading());
             if !hears_of_jumps {
                 end = end.min(clock::later(read.0, CHECK_INTERVAL));
             }
@@ -361,11 +393,6 @@ impl<T: ClockTime> Sleep<T> {
             }
         }
     }
-}
-
-/// When the clock reaches `deadline` if it does not jump.
-fn due<T: ClockTime>((tick, reading): (Tick, Reading), deadline: T) -> Tick {
-    tick + clock::ticks_in(deadline.reading().since(reading))
 }
 
 impl Time for Instant {

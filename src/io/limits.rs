@@ -9,7 +9,7 @@
 
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
-use std::{error, fmt, io};
+use std::{error, fmt, io, mem};
 
 use tokio::task::coop;
 
@@ -19,14 +19,13 @@ use crate::timer::Timer;
 use crate::util::panics::catch_panic;
 use crate::wheel::Tick;
 
-/// The lower bound of idle limits: while a write is in progress, the limit restarts whenever it ends.
-const SHORTEST_IDLE: Duration = Duration::from_millis(1);
-
 pub(super) struct Limits {
     directions: [Direction; 2],
     pub(super) idle: Option<Duration>,
-    /// When bytes last moved, or a write was last seen in progress, if there is an idle limit.
+    /// When bytes last moved, if there is an idle limit.
     last_activity: Tick,
+    /// Whether the last flush or shutdown had to wait when it was last polled. When one ends, its bytes have moved.
+    flush_waits: bool,
     pub(super) deadline: Option<Instant>,
     /// The tick of the deadline, `Tick::MAX` for none, and how far ahead it was when it was set.
     last: (Tick, Duration),
@@ -58,6 +57,7 @@ impl Limits {
             directions: [Direction::new(), Direction::new()],
             idle: None,
             last_activity: Tick::ZERO,
+            flush_waits: false,
             deadline: None,
             last: (Tick::MAX, Duration::ZERO),
             had_budget: true,
@@ -88,7 +88,7 @@ impl Limits {
     }
 
     pub(super) fn set_idle(&mut self, timeout: Option<Duration>) {
-        self.idle = timeout.map(|timeout| timeout.max(SHORTEST_IDLE));
+        self.idle = timeout;
         self.last_activity = self.now();
         self.direction(Side::Read).wake();
     }
@@ -139,18 +139,22 @@ impl Limits {
         }
     }
 
+    /// [`after_poll`](Limits::after_poll) of a flush or a shutdown.
+    pub(super) fn after_flush(&mut self, cx: &mut Context<'_>, polled: Poll<io::Result<()>>) -> Poll<io::Result<()>> {
+        let has_waited = mem::replace(&mut self.flush_waits, polled.is_pending());
+        self.after_poll(Side::Write, cx, polled, |()| has_waited)
+    }
+
     #[inline]
     fn operation_ended(&mut self, side: Side, has_moved: bool) {
         let direction = self.direction(side);
-        let has_waited = direction.waits_since.take().is_some();
-        if has_waited {
+        if direction.waits_since.take().is_some() {
             direction.sleep.end_at(Tick::MAX);
             // It would keep its task's memory while the connection waits in a pool. The sleep keeps a clone until it
             // fires, because removing that would use the timer in each operation.
             direction.waker = None;
         }
-        // A write in progress is activity until it ends in any way.
-        if self.idle.is_some() && (has_moved || has_waited && side == Side::Write) {
+        if has_moved && self.idle.is_some() {
             self.last_activity = self.now();
         }
     }
@@ -178,13 +182,7 @@ impl Limits {
             let sleep = &mut self.direction(side).sleep;
             sleep.end_at(end);
             match ready!(sleep.poll(cx)) {
-                Ok(()) => {
-                    now = sleep.reached().max(end);
-                    let shown = sleep.now();
-                    // A write in progress counts as activity.
-                    self.last_activity =
-                        self.last_activity.max(self.directions[Side::Write as usize].in_progress_until(shown));
-                }
+                Ok(()) => now = sleep.reached().max(end),
                 // The timer is at capacity, or the runtime was shut down and must not wait for this thread.
                 Err(error) => {
                     self.operation_ended(side, false);
@@ -196,9 +194,9 @@ impl Limits {
 
     /// The first limit of a waiting operation to end if nothing moves, and when: `Tick::MAX` for never.
     fn first_end(&self, side: Side) -> (Tick, Limit) {
-        let own = self.directions[side as usize].end_of_timeout().unwrap_or(Tick::MAX);
+        let Direction { timeout, waits_since, .. } = self.directions[side as usize];
+        let own = waits_since.zip(timeout).map_or(Tick::MAX, |(since, timeout)| clock::later(since, timeout));
         let limit = if side == Side::Read { Limit::Read } else { Limit::Write };
-        // A waiting write is not idle.
         let idle = self.idle.filter(|_| side == Side::Read);
         let idle = idle.map_or(Tick::MAX, |idle| clock::later(self.last_activity, idle));
         let ends = [(self.last.0, Limit::Deadline), (own, limit), (idle, Limit::Idle)];
@@ -232,19 +230,6 @@ impl Direction {
     fn new() -> Direction {
         let sleep = LazySleep::new(sleep_on(None, Tick::MAX));
         Direction { timeout: None, waits_since: None, sleep, waker: None }
-    }
-
-    fn end_of_timeout(&self) -> Option<Tick> {
-        Some(clock::later(self.waits_since?, self.timeout?))
-    }
-
-    /// The end of the time for which an operation has been in progress. After its timeout it no longer counts: it was
-    /// dropped, or is about to fail.
-    fn in_progress_until(&self, now: Tick) -> Tick {
-        match self.waits_since {
-            None => Tick::ZERO,
-            Some(_) => self.end_of_timeout().map_or(now, |end| end.min(now)),
-        }
     }
 
     /// Wakes a waiting task to poll under a changed limit.

@@ -46,8 +46,8 @@ pub use limits::Limit;
 /// | [deadline](Self::set_deadline) | always | sends a byte now and then |
 ///
 /// Most servers need the last three. An HTTP server always has a read waiting, so a read timeout would cut off each
-/// client that waits for a slow answer. Combine an idle timeout with a write timeout, because a waiting write is not
-/// idle.
+/// client that waits for a slow answer. Combine an idle timeout with a write timeout, because an idle timeout ends only
+/// reads.
 ///
 /// No limit ends early. Moving bytes does not touch the timer, and reads the clock only under an idle timeout, or under a
 /// deadline that is close or while no read has waited yet.
@@ -57,8 +57,7 @@ pub use limits::Limit;
 /// When a limit passes, an operation fails with [`ErrorKind::TimedOut`](io::ErrorKind::TimedOut) and a
 /// [`LimitExceeded`](crate::error::LimitExceeded) as the inner error. The stream stays usable, and no byte is lost:
 /// - After a read or write timeout, the next operation has the full time again.
-/// - After an idle timeout, a read that has to wait fails immediately, until bytes move or a write, flush or shutdown
-///   that had to wait ends.
+/// - After an idle timeout, a read that has to wait fails immediately, until bytes move.
 /// - After the deadline, each operation fails. A shutdown is still attempted, and fails only if it has to wait.
 ///
 /// If the timer is at [`max_pending`](crate::timer::Builder::max_pending), where an operation that has completed may still
@@ -72,9 +71,8 @@ pub use limits::Limit;
 /// # Cancel safety
 ///
 /// Operations are as cancel safe as those of the inner stream. The limits cannot notice that a waiting operation was
-/// dropped: its timeout continues with the next operation in the same direction. A dropped write prevents the idle
-/// timeout until its own timeout has passed or, without one, until another write, flush or shutdown ends. To restart a
-/// timeout, set it again.
+/// dropped: its read or write timeout continues with the next operation in the same direction. To restart a timeout,
+/// set it again. The idle timeout counts from the last byte, whatever was dropped.
 ///
 /// # Examples
 ///
@@ -247,12 +245,12 @@ impl<S> TimeoutStream<S> {
     }
 
     /// Limits how long the connection may be idle, with no byte moving in either direction, before a waiting read
-    /// fails. The time counts from this call, from the last byte that was read or written, or from the end of the last
-    /// write, flush or shutdown that had to wait, whichever is latest. `None` means no limit; less than a millisecond
-    /// counts as a millisecond.
+    /// fails. The time counts from this call or from the last byte that was read or written, whichever is later. `None`
+    /// means no limit; zero fails each read that has to wait.
     ///
-    /// While a write waits, the connection is not idle, until the write timeout has passed. No write fails because of
-    /// this limit.
+    /// A write that waits is idle, too, but no write fails because of this limit. A flush or a shutdown that had to
+    /// wait has moved bytes once it succeeds. To count each byte, put the limits around the socket, below buffers and
+    /// TLS.
     ///
     /// If a read is waiting, its task is woken.
     ///
@@ -437,7 +435,7 @@ impl<S: AsyncWrite> AsyncWrite for TimeoutStream<S> {
         let this = self.project();
         this.limits.check_deadline(Side::Write)?;
         let polled = this.stream.poll_flush(cx);
-        this.limits.after_poll(Side::Write, cx, polled, |()| false)
+        this.limits.after_flush(cx, polled)
     }
 
     // Also after the deadline: a connection can always be closed.
@@ -445,7 +443,7 @@ impl<S: AsyncWrite> AsyncWrite for TimeoutStream<S> {
         let this = self.project();
         this.limits.note_budget();
         let polled = this.stream.poll_shutdown(cx);
-        this.limits.after_poll(Side::Write, cx, polled, |()| false)
+        this.limits.after_flush(cx, polled)
     }
 }
 

@@ -132,7 +132,8 @@ impl fmt::Display for Pending {
 ///
 /// # Panics
 ///
-/// Panics outside a runtime.
+/// Panics outside a runtime, where [`Timer::metrics`](crate::Timer::metrics) and
+/// [`ManualClock::pending`](crate::test_util::ManualClock::pending) count the timers.
 ///
 /// # Examples
 ///
@@ -153,7 +154,7 @@ impl fmt::Display for Pending {
 #[track_caller]
 pub fn pending() -> Vec<Pending> {
     RECORDS.store(true, Relaxed);
-    let runtime = Handle::current();
+    let runtime = current_runtime("pending");
     if let Some(clock) = own_clock::here() {
         return of(clock.timers().iter().map(TimerHold::lease), clock.tick());
     }
@@ -169,7 +170,8 @@ pub fn pending() -> Vec<Pending> {
 ///
 /// # Panics
 ///
-/// Panics outside a runtime.
+/// Panics outside a runtime, where [`Timer::metrics`](crate::Timer::metrics) and
+/// [`ManualClock::pending`](crate::test_util::ManualClock::pending) count the timers.
 ///
 /// # Examples
 ///
@@ -187,7 +189,18 @@ pub fn pending() -> Vec<Pending> {
 #[track_caller]
 pub fn assert_no_timers_left() -> NoTimersLeft {
     RECORDS.store(true, Relaxed);
-    NoTimersLeft(Handle::current())
+    NoTimersLeft(current_runtime("assert_no_timers_left"))
+}
+
+#[track_caller]
+fn current_runtime(name: &str) -> Handle {
+    let Ok(runtime) = Handle::try_current() else {
+        panic!(
+            "`{name}` looks at the timers of the current tokio runtime, and there is none here: call it in a test with \
+             a runtime, or ask `Timer::metrics` or `ManualClock::pending`"
+        )
+    };
+    runtime
 }
 
 /// The guard that [`assert_no_timers_left`] returns. Its drop fails the test if a timer of that runtime still waits.

@@ -2,7 +2,7 @@
 
 use std::task::Context;
 
-use crate::common::{HOUR, Wakes, YEAR, ms, pass, polled, settle, undriven};
+use crate::common::{HOUR, Wakes, YEAR, ms, on_both_flavours, pass, polled, settle, undriven};
 use futures::FutureExt;
 use hairspring::MissedTickBehavior::{Delay, Skip};
 use hairspring::{Duration, Instant, Timer, boot, interval, timeout};
@@ -33,6 +33,25 @@ async fn a_tick_is_late_after_5_ms_and_all_that_its_timer_may_delay_it() {
         is_late_after_most!(Instant::now(), interval);
         is_late_after_most!(boot::Instant::now(), boot::interval);
     }
+}
+
+/// A bug that this crate had: on a timer with a resolution, a `boot::interval` that was left behind stayed behind.
+#[test]
+fn an_interval_catches_up_after_a_stall() {
+    on_both_flavours(|| async {
+        let period = ms(10);
+        Timer::builder().resolution(period).install().unwrap();
+        let mut ticks = boot::interval(period);
+        ticks.tick().await;
+        std::thread::sleep(30 * period);
+        for _ in 0..1_000 {
+            ticks.tick().await;
+            if ticks.missed() == 0 {
+                return;
+            }
+        }
+        panic!("{} ticks behind", ticks.missed());
+    });
 }
 
 /// Bugs that this crate had: the next tick came at most 500 years after the last, and so at once; or never.

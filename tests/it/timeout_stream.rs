@@ -1,15 +1,18 @@
 //! `io::TimeoutStream`: what its fuzzer leaves out, which tests which limit passes, when, and what postpones it.
 
+use std::future::Future;
 use std::io::{self, ErrorKind, IoSlice};
 use std::marker::PhantomPinned;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 
-use crate::common::{HOUR, Wakes, connection, ms, on_wake, poll, poll_read, poll_with, polled};
+use crate::common::{HOUR, Wakes, connection, ms, on_both_flavours, on_wake, poll, poll_read, poll_with, polled};
 use hairspring::error::LimitExceeded;
 use hairspring::io::{Limit, TimeoutStream};
-use hairspring::{Duration, Instant, Timer, timeout};
-use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader, ReadBuf, duplex};
+use hairspring::{Duration, Instant, Timer, sleep, timeout};
+use tokio::io::{
+    AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader, BufWriter, ReadBuf, duplex,
+};
 
 /// The limit and its length, as the error names them.
 #[track_caller]
@@ -38,19 +41,97 @@ async fn a_vectored_write_is_one_of_the_inner_stream() {
     assert!(!TimeoutStream::new(tokio_test::io::Builder::new().build()).is_write_vectored());
 }
 
-/// With the shortest idle limit, a write in progress is checked once per millisecond.
+const IDLE: Duration = Duration::from_secs(60);
+
+/// Fails a test whose limit never passes, which would wait for ever.
+async fn within_an_hour<T>(future: impl Future<Output = T>) -> T {
+    timeout(HOUR, future).await.expect("the limit did not pass")
+}
+
+/// A bug that this crate had: a write, flush or shutdown that was dropped while it waited kept the idle limit away for
+/// ever, and so did one that was tried again and again.
 #[tokio::test(start_paused = true)]
-async fn the_shortest_idle_limit_does_not_spin() {
-    let (connection, _peer) = connection();
-    let (mut reader, mut writer) = tokio::io::split(connection.with_idle_timeout(Duration::ZERO));
-    let writing = tokio::spawn(async move { writer.write_all(b"12345").await });
-    let mut reading = pin!(reader.read_u8());
-    assert!(timeout(ms(50), &mut reading).await.is_err() && !writing.is_finished(), "a write in progress is not idle");
-    let registered = || Timer::current().metrics().registered();
-    let before = registered();
-    assert!(before < 200, "{before}");
-    assert!((0..100).all(|_| poll(&mut reading).is_pending()));
-    assert_eq!(registered(), before, "polls do not touch the timer");
+async fn the_idle_limit_counts_from_the_last_byte_whatever_was_dropped() {
+    for dropped in ["read", "write", "flush", "shutdown"] {
+        // More fits into neither the peer's buffer nor ours.
+        let (ours, _gone) = duplex(4);
+        let mut connection = TimeoutStream::new(BufWriter::with_capacity(8, ours)).with_idle_timeout(IDLE);
+        let start = Instant::now();
+        connection.write_all(b"12345").await.unwrap();
+        for _ in 0..3 {
+            let waits = match dropped {
+                "read" => timeout(ms(5_000), connection.read_u8()).await.is_err(),
+                "write" => timeout(ms(5_000), connection.write_all(b"123456789")).await.is_err(),
+                "flush" => timeout(ms(5_000), connection.flush()).await.is_err(),
+                _ => timeout(ms(5_000), connection.shutdown()).await.is_err(),
+            };
+            assert!(waits, "{dropped}");
+            sleep(ms(10_000)).await;
+        }
+        assert_eq!(exceeded(within_an_hour(connection.read_u8()).await), (Limit::Idle, IDLE), "{dropped}");
+        assert_eq!(start.elapsed(), IDLE, "{dropped}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn bytes_that_a_flush_has_moved_are_no_idle_time() {
+    let (ours, mut peer) = duplex(4);
+    let mut connection = TimeoutStream::new(BufWriter::with_capacity(8, ours)).with_idle_timeout(IDLE);
+    connection.write_all(b"12345").await.unwrap();
+    let reads_late = async {
+        sleep(IDLE / 2).await;
+        peer.read_exact(&mut [0; 5]).await
+    };
+    let (flushed, read) = futures::join!(connection.flush(), reads_late);
+    assert!(flushed.is_ok() && read.is_ok());
+    let start = Instant::now();
+    assert_eq!(exceeded(connection.read_u8().await), (Limit::Idle, IDLE));
+    assert_eq!(start.elapsed(), IDLE);
+}
+
+/// A bug that this crate had: while a write waited for a peer that had gone, the reads beside it waited, too.
+#[tokio::test(start_paused = true)]
+async fn a_write_that_waits_is_idle() {
+    let (connection, peer) = connection();
+    let (mut reader, mut writer) = tokio::io::split(connection.with_idle_timeout(IDLE));
+    let start = Instant::now();
+    let mut writing = tokio::spawn(async move { writer.write_all(b"12345").await });
+    assert_eq!(exceeded(within_an_hour(reader.read_u8()).await), (Limit::Idle, IDLE));
+    assert_eq!(start.elapsed(), IDLE);
+    assert!(poll(&mut writing).is_pending(), "a write does not fail because of the idle limit");
+    drop(peer);
+    assert_eq!(writing.await.unwrap().unwrap_err().kind(), ErrorKind::BrokenPipe);
+
+    let [(ours, _gone), (theirs, mut sends)] = [duplex(4), duplex(64)];
+    let mut ours = TimeoutStream::new(ours).with_idle_timeout(IDLE);
+    sends.write_all(&[0; 64]).await.unwrap();
+    let start = Instant::now();
+    let copied = within_an_hour(tokio::io::copy_bidirectional(&mut ours, &mut { theirs })).await;
+    assert_eq!(exceeded(copied), (Limit::Idle, IDLE));
+    assert_eq!(start.elapsed(), IDLE);
+}
+
+#[test]
+fn a_connection_whose_write_was_dropped_ends_in_real_time() {
+    on_both_flavours(|| async {
+        let (connection, _gone) = connection();
+        let mut connection = connection.with_idle_timeout(ms(20));
+        assert!(timeout(ms(5), connection.write_all(b"12345")).await.is_err());
+        assert_eq!(exceeded(within_an_hour(connection.read_u8()).await), (Limit::Idle, ms(20)));
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_idle_limit_of_zero_fails_each_read_that_has_to_wait() {
+    let (connection, mut peer) = connection();
+    let mut connection = connection.with_idle_timeout(Duration::ZERO);
+    peer.write_u8(7).await.unwrap();
+    assert_eq!(connection.read_u8().await.unwrap(), 7);
+    let start = Instant::now();
+    for _ in 0..3 {
+        assert_eq!(exceeded(connection.read_u8().await), (Limit::Idle, Duration::ZERO));
+    }
+    assert!(start.elapsed() <= ms(1), "{:?}", start.elapsed());
 }
 
 #[tokio::test]

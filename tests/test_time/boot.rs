@@ -1,6 +1,7 @@
 //! `boot` in virtual time: its timers on a test clock, and during a suspension.
 
 use std::future::pending;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
@@ -9,7 +10,7 @@ use crate::common::{
     spend_the_budget,
 };
 use hairspring::test_util::{ManualClock, set_wall, suspend};
-use hairspring::{Duration, Instant, MissedTickBehavior, Timer, boot, sleep, timeout, wall};
+use hairspring::{Duration, Instant, MissedTickBehavior, Timer, boot, interval, sleep, timeout, wall};
 
 /// This holds for the sleeps of all clocks.
 #[test]
@@ -90,6 +91,58 @@ fn an_interval_counts_suspended_time() {
         let mut later = boot::interval(HOUR);
         later.reset_at(begin);
         assert_eq!(later.tick().await, begin);
+    });
+}
+
+/// A bug that this crate had: each overdue tick waited for a turn of its own, at the next multiple of the resolution, so
+/// the interval fell behind for ever.
+#[test]
+fn an_interval_that_is_behind_catches_up_at_once() {
+    macro_rules! ticks_in_10_s {
+        ($ticks:expr) => {{
+            let (start, mut ticks, mut count) = (Instant::now(), $ticks, 0);
+            while start.elapsed() < Duration::from_secs(10) {
+                let late = ticks.tick().await.elapsed();
+                assert!(late < ms(55), "{late:?}");
+                count += 1;
+            }
+            count
+        }};
+    }
+    in_virtual_time(|| async {
+        let period = ms(20);
+        Timer::builder().resolution(ms(50)).install().unwrap();
+        let ordinary = ticks_in_10_s!(interval(period));
+        let boot = ticks_in_10_s!(boot::interval(period));
+        let (start, mut ticks, mut wall) = (Instant::now(), wall::interval_aligned(period), 0);
+        while start.elapsed() < Duration::from_secs(10) {
+            ticks.tick().await;
+            wall += 1 + ticks.missed();
+        }
+        for count in [ordinary, boot, wall] {
+            assert!((495..=505).contains(&count), "{ordinary} {boot} {wall}");
+        }
+    });
+}
+
+#[test]
+fn of_the_ticks_of_a_suspension_only_the_first_waits_for_a_turn() {
+    // On a bubble's own clock, a turn has always reached the time that it shows.
+    must_end_on(paused(), async || {
+        for resolution in [ms(1), ms(50)] {
+            Timer::builder().resolution(resolution).install().unwrap();
+            let mut ticks = boot::interval(Duration::from_secs(1));
+            ticks.tick().await;
+            sleep(ms(10)).await;
+            suspend(Duration::from_secs(600));
+            assert!(poll(&mut pin!(ticks.tick())).is_pending(), "the runtime looks at its sockets first");
+            ticks.tick().await;
+            let start = Instant::now();
+            for _ in 1..600 {
+                ticks.tick().await;
+            }
+            assert_eq!(start.elapsed(), Duration::ZERO);
+        }
     });
 }
 

@@ -3,7 +3,7 @@
 use std::future;
 use std::panic::Location;
 
-use crate::common::{HOUR, joined, ms, multi_thread, on_both_flavours, panic_message, until};
+use crate::common::{HOUR, joined, ms, multi_thread, on_both_flavours, panic_message, panicked, until};
 use crate::kinds::{Kind, on_each};
 use futures::StreamExt;
 use hairspring::test_util::{self, NoTimersLeft, Pending, assert_no_timers_left, pending, settle};
@@ -180,8 +180,14 @@ fn a_test_that_leaves_timers_fails_with_their_list() {
     assert_eq!(fails(Kind::StartPaused, 1, || panic!("its own")), "its own", "not hidden by the list");
 }
 
+/// A bug that this crate had: the message was tokio's, which does not say where else to ask.
 #[test]
-#[should_panic(expected = "there is no reactor running")]
-fn pending_panics_outside_a_runtime() {
-    let _ = pending();
+fn outside_a_runtime_the_panic_says_where_to_ask() {
+    let calls: [(&str, fn()); 2] =
+        [("pending", || drop(pending())), ("assert_no_timers_left", || drop(assert_no_timers_left()))];
+    for (name, call) in calls {
+        let (message, file, _) = panicked(call);
+        assert!(message.starts_with(&format!("`{name}` ")) && message.contains("ManualClock::pending"), "{message}");
+        assert_eq!(file, file!());
+    }
 }
