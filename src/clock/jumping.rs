@@ -273,8 +273,8 @@ impl Debug for Instant {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Offsets([i128; 2]);
 
-/// The offsets of runtimes on which a test controls the monotonic clock, fixed at the first such reading there, until that
-/// clock is found to run again. Code outside runtimes has `None`.
+/// The offsets of runtimes on which a test controls the monotonic clock, fixed at the first such reading there, until
+/// that clock is found to run again. Code outside runtimes has `None`.
 static HELD: LazyLock<Mutex<HashMap<Option<runtime::Id>, Offsets>>> = LazyLock::new(Mutex::default);
 
 /// Whether there ever were any.

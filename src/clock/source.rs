@@ -48,9 +48,9 @@ pub(crate) fn system_now() -> Tick {
     tick_of(Instant::from_std(std::time::Instant::now()))
 }
 
-/// The start time of a new wheel whose clock shows `now`: 73 minutes before that or the system's time, as it may be moved
-/// to another clock. Entries that are due soon stay off the outermost level, from which they would cascade through all
-/// others.
+/// The start time of a new wheel whose clock shows `now`: 73 minutes before that or the system's time, as it may be
+/// moved to another clock. Entries that are due soon stay off the outermost level, from which they would cascade
+/// through all others.
 pub(crate) fn wheels_begin(now: Tick) -> Tick {
     Tick(now.min(system_now()).0.saturating_sub(1 << 42))
 }

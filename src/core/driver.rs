@@ -1,13 +1,13 @@
 //! [`Driver`]: the task of a timer in a runtime. It chooses the alarm, and ends the timer with the runtime.
 //!
-//! A *pass* is one run of the runtime's own drivers: tokio looks at its sockets, then at its timers, then wakes the tasks
-//! that have yielded. What tokio does with tasks says nothing about its drivers: which worker polls this one, and when,
-//! and who has the drivers meanwhile. So where the runtime has an I/O driver, that calls [`OnEvent`] in the middle of its
-//! pass, and the task turns nothing.
+//! A *pass* is one run of the runtime's own drivers: tokio looks at its sockets, then at its timers, then wakes the
+//! tasks that have yielded. What tokio does with tasks says nothing about its drivers: which worker polls this one, and
+//! when, and who has the drivers meanwhile. So where the runtime has an I/O driver, that calls [`OnEvent`] in the
+//! middle of its pass, and the task turns nothing.
 //!
 //! Elsewhere the task turns. It reads the clock, yields, and fires what was due by then once tokio has woken it after a
-//! pass. That has seen all data that came before, if it was this worker's pass: the only one of its runtime, mostly. With
-//! [`Alarm::Tokio`], tokio's own timers wake the task, in a pass.
+//! pass. That has seen all data that came before, if it was this worker's pass: the only one of its runtime, mostly.
+//! With [`Alarm::Tokio`], tokio's own timers wake the task, in a pass.
 //
 // Invariants
 // 1. No turn of the runtime's fires what became due after the look at its sockets that the turn follows.
@@ -140,8 +140,8 @@ impl Driver {
         }
     }
 
-    /// `None` on a paused clock without `enable_time`. Panics if the runtime lacks what the alarm needs, and there can be no
-    /// alarm thread.
+    /// `None` on a paused clock without `enable_time`. Panics if the runtime lacks what the alarm needs, and there can
+    /// be no alarm thread.
     fn choose(&mut self, is_paused: bool, task: &Waker) -> Option<TurnAlarm> {
         (self.sleep, self.pass) = (None, None);
         if is_paused {

@@ -1,7 +1,7 @@
 //! The helper thread, for work that may be user code, which the alarm thread must not run.
 //!
-//! It runs turns for timers without a driver, and wakes tasks after a jump of a clock. Work that blocks delays all later
-//! work.
+//! It runs turns for timers without a driver, and wakes tasks after a jump of a clock. Work that blocks delays all
+//! later work.
 //
 // Invariants
 // 1. Work that was sent is done in order, by one thread.

@@ -1,15 +1,16 @@
 //! The timers of all runtimes: finds the current runtime's timer, and a thread's shard of it.
 //!
 //! Asking tokio for the current runtime clones an `Arc` that all its threads share, which takes 18 ns or more. In a
-//! multi-thread runtime, a thread therefore remembers the answer for the current task, which does not change its runtime.
-//! In others it asks each time: there, a task may be one of a `LocalSet`, which another runtime may drive later.
+//! multi-thread runtime, a thread therefore remembers the answer for the current task, which does not change its
+//! runtime. In others it asks each time: there, a task may be one of a `LocalSet`, which another runtime may drive
+//! later.
 //!
 //! Outside a runtime, the process's own timer serves. A runtime has ended if it drops a driver that was spawned just
 //! now; nothing else proves it.
 //!
 //! A runtime that is entered or blocked on inside a task goes unnoticed: a sleep may be registered with the timer of
-//! either runtime, and waits until that is driven. The same holds for a `LocalSet` that goes from a multi-thread runtime
-//! to another. The clocks may differ, too; once any clock is held, remembered answers are not used.
+//! either runtime, and waits until that is driven. The same holds for a `LocalSet` that goes from a multi-thread
+//! runtime to another. The clocks may differ, too; once any clock is held, remembered answers are not used.
 //
 // Invariants
 // 1. A runtime has one timer at a time, which is found by the runtime's id until its driver is dropped.
@@ -213,8 +214,8 @@ pub(crate) fn spawn(
     }
 }
 
-/// Spawns a driver, so that an idle worker may take it. tokio keeps a task that a worker spawns for that worker, which may
-/// compute: another thread spawns it then.
+/// Spawns a driver, so that an idle worker may take it. tokio keeps a task that a worker spawns for that worker, which
+/// may compute: another thread spawns it then.
 pub(crate) fn spawn_driver(runtime: &Handle, driver: impl Future<Output = ()> + Send + 'static) -> JoinHandle<()> {
     // `block_on` has no task, and is no worker.
     let is_workers = runtime.runtime_flavor() == RuntimeFlavor::MultiThread && task::try_id().is_some();

@@ -46,7 +46,8 @@
 // The wall clock's sleep is the same type.
 //
 // That sleep's tick counts from an `Anchor`, so it is in the past if the deadline is: what a turn has reached is ready
-// at once, as with an ordinary sleep. It is never before the anchor, as no turn before a jump fires what fell due by it.
+// at once, as with an ordinary sleep. It is never before the anchor, as no turn before a jump fires what fell due by
+// it.
 //
 // Invariants
 // 1. Never early: ready only if the clock was read at or after the deadline.
@@ -77,8 +78,8 @@ const SLACK: Ticks = Ticks(1_000);
 
 /// Waits until `duration` has passed since this call, including suspensions.
 ///
-/// The sleep never completes early, nor before the runtime has looked at its sockets. Cancel safety and panics are those
-/// of [`hairspring::sleep`](crate::sleep()).
+/// The sleep never completes early, nor before the runtime has looked at its sockets. Cancel safety and panics are
+/// those of [`hairspring::sleep`](crate::sleep()).
 ///
 /// # Examples
 ///
@@ -258,8 +259,8 @@ impl<T: ClockTime> Sleep<T> {
     ///
     /// # Panics
     ///
-    /// Polling panics if the sleep has to wait and the timer is at [`max_pending`](crate::timer::Builder::max_pending) or was
-    /// shut down. [`fallible`](Sleep::fallible) returns an error instead.
+    /// Polling panics if the sleep has to wait and the timer is at [`max_pending`](crate::timer::Builder::max_pending)
+    /// or was shut down. [`fallible`](Sleep::fallible) returns an error instead.
     ///
     /// # Examples
     ///
@@ -292,8 +293,8 @@ impl<T: ClockTime> Sleep<T> {
     }
 
     /// Returns whether this has fired, whether or not it was polled since, like
-    /// [`hairspring::Sleep::is_elapsed`](future::Sleep::is_elapsed). Once this has completed, it returns `true` until the
-    /// next reset, even if the clock is set back.
+    /// [`hairspring::Sleep::is_elapsed`](future::Sleep::is_elapsed). Once this has completed, it returns `true` until
+    /// the next reset, even if the clock is set back.
     ///
     /// # Examples
     ///

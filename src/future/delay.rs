@@ -133,8 +133,8 @@ impl Delay<Instant> for Sleep {
 /// timer is shut down while the sleep waits, it resolves to the error immediately; a sleep that was given no timer
 /// continues on the runtime's next.
 ///
-/// [`Timer::try_sleep`](crate::Timer::try_sleep) returns a `TrySleep`, and so does `fallible` of any sleep, including those
-/// of [`boot`](crate::boot) and [`wall`](crate::wall).
+/// [`Timer::try_sleep`](crate::Timer::try_sleep) returns a `TrySleep`, and so does `fallible` of any sleep, including
+/// those of [`boot`](crate::boot) and [`wall`](crate::wall).
 ///
 /// # Cancel safety
 ///
@@ -204,8 +204,8 @@ impl<T: Time> TrySleep<T> {
         self.sleep.is_elapsed()
     }
 
-    /// Sets a new deadline, in any state, as [`Sleep::reset_at`] does. But one that has completed wakes no task until it is
-    /// polled again.
+    /// Sets a new deadline, in any state, as [`Sleep::reset_at`] does. But one that has completed wakes no task until
+    /// it is polled again.
     ///
     /// # Examples
     ///

@@ -132,8 +132,8 @@ impl MissedTickBehavior {
     }
 }
 
-/// An interval that returns an [`Error`] if a tick has to wait and its timer is [at capacity](Error::is_at_capacity) or was
-/// [shut down](Error::is_shutdown). [`Interval::fallible`] returns it.
+/// An interval that returns an [`Error`] if a tick has to wait and its timer is [at capacity](Error::is_at_capacity) or
+/// was [shut down](Error::is_shutdown). [`Interval::fallible`] returns it.
 ///
 /// # Examples
 ///
@@ -398,8 +398,8 @@ impl<T: Time> Interval<T> {
     /// Schedules the next tick at `deadline`, and later ticks every period after that. Ticks missed before the call are
     /// forgotten.
     ///
-    /// As with [`Sleep::reset_at`](crate::Sleep::reset_at), the task of the last poll is woken at the new deadline without
-    /// another poll, or immediately if that has passed.
+    /// As with [`Sleep::reset_at`](crate::Sleep::reset_at), the task of the last poll is woken at the new deadline
+    /// without another poll, or immediately if that has passed.
     ///
     /// # Examples
     ///

@@ -49,8 +49,8 @@ pub use limits::Limit;
 /// client that waits for a slow answer. Combine an idle timeout with a write timeout, because an idle timeout ends only
 /// reads.
 ///
-/// No limit ends early. Moving bytes does not touch the timer, and reads the clock only under an idle timeout, or under a
-/// deadline that is close or while no read has waited yet.
+/// No limit ends early. Moving bytes does not touch the timer, and reads the clock only under an idle timeout, or under
+/// a deadline that is close or while no read has waited yet.
 ///
 /// # Errors
 ///
@@ -60,13 +60,13 @@ pub use limits::Limit;
 /// - After an idle timeout, a read that has to wait fails immediately, until bytes move.
 /// - After the deadline, each operation fails. A shutdown is still attempted, and fails only if it has to wait.
 ///
-/// If the timer is at [`max_pending`](crate::timer::Builder::max_pending), where an operation that has completed may still
-/// count, one that has to wait under a limit fails with [`ErrorKind::QuotaExceeded`](io::ErrorKind::QuotaExceeded) and
-/// the timer's [`Error`](crate::error::Error) as the inner error. On a thread that blocks in a runtime that was shut
-/// down, it fails with [`ErrorKind::Other`](io::ErrorKind::Other). If a timer is [shut down](crate::Timer::shutdown),
-/// the limits continue on the runtime's next timer, unless you chose the timer with [`with_timer`](Self::with_timer).
-/// Nothing panics, unless this starts the process's first timer and the system refuses a thread or, on WebAssembly,
-/// outside a runtime.
+/// If the timer is at [`max_pending`](crate::timer::Builder::max_pending), where an operation that has completed may
+/// still count, one that has to wait under a limit fails with
+/// [`ErrorKind::QuotaExceeded`](io::ErrorKind::QuotaExceeded) and the timer's [`Error`](crate::error::Error) as the
+/// inner error. On a thread that blocks in a runtime that was shut down, it fails with
+/// [`ErrorKind::Other`](io::ErrorKind::Other). If a timer is [shut down](crate::Timer::shutdown), the limits continue
+/// on the runtime's next timer, unless you chose the timer with [`with_timer`](Self::with_timer). Nothing panics,
+/// unless this starts the process's first timer and the system refuses a thread or, on WebAssembly, outside a runtime.
 ///
 /// # Cancel safety
 ///
@@ -123,8 +123,8 @@ impl<S> TimeoutStream<S> {
     }
 
     /// Waits on `timer`, which the stream then keeps alive. Limits that are set stay: the deadline is the same instant,
-    /// and the other limits count again, from this call. If an operation is waiting, its task is woken. The timer should
-    /// be one of the runtime that polls the stream: see [`build`](crate::timer::Builder::build).
+    /// and the other limits count again, from this call. If an operation is waiting, its task is woken. The timer
+    /// should be one of the runtime that polls the stream: see [`build`](crate::timer::Builder::build).
     ///
     /// After the timer's [`shutdown`](Timer::shutdown), an operation that has to wait under a limit fails with
     /// [`ErrorKind::Other`](io::ErrorKind::Other) and the timer's [`Error`](crate::error::Error) as the inner error.

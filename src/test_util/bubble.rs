@@ -136,8 +136,8 @@ impl Bubble {
         self
     }
 
-    /// Sets the real time without activity after which the bubble counts as deadlocked. The default is one second, after
-    /// the [`grace`](Bubble::grace) if there is one; the least is 20 ms.
+    /// Sets the real time without activity after which the bubble counts as deadlocked. The default is one second,
+    /// after the [`grace`](Bubble::grace) if there is one; the least is 20 ms.
     ///
     /// Raise it if the bubble waits for something outside: one of your threads, another process, a server.
     /// Alternatively, [`hold`](crate::test_util::hold()) the clock: a bubble is not given up while its clock is held.
@@ -248,9 +248,10 @@ impl Bubble {
 
     /// Lets time move only after nothing in the bubble has run for `grace` of real time.
     ///
-    /// Use it if something may arrive at an unknown time from another process, a server or one of your threads. Each move
-    /// of the clock takes at least the grace, so use it in tests with few timers. Holding the clock while you wait, with
-    /// [`hold`](crate::test_util::hold()), is faster and needs no guess. tokio's own timers then take real time.
+    /// Use it if something may arrive at an unknown time from another process, a server or one of your threads. Each
+    /// move of the clock takes at least the grace, so use it in tests with few timers. Holding the clock while you
+    /// wait, with [`hold`](crate::test_util::hold()), is faster and needs no guess. tokio's own timers then take real
+    /// time.
     ///
     /// # Panics
     ///
@@ -302,8 +303,8 @@ impl Bubble {
     /// - which branch `tokio::select!` polls first, if tokio is built with `--cfg tokio_unstable`. Otherwise write
     ///   `biased;`.
     ///
-    /// It does not decide the order of threads, sockets or `HashMap`, nor, without `--cfg tokio_unstable`, the order in which
-    /// tokio's `watch` and `Barrier` wake those that wait.
+    /// It does not decide the order of threads, sockets or `HashMap`, nor, without `--cfg tokio_unstable`, the order in
+    /// which tokio's `watch` and `Barrier` wake those that wait.
     ///
     /// # Panics
     ///

@@ -1,15 +1,16 @@
-//! [`Keeper`]: everything that keeps the clock of a runtime still, and the thread that acts once the runtime is idle: it
-//! tells a test that has settled, moves the clock, or gives a bubble up.
+//! [`Keeper`]: everything that keeps the clock of a runtime still, and the thread that acts once the runtime is idle:
+//! it tells a test that has settled, moves the clock, or gives a bubble up.
 //!
 //! A bubble has a keeper from the start. A runtime that a test built gets one when the test first holds its clock or
 //! settles there.
 //
 // Invariants
 // 1. One thread acts, and only if nothing has run for long enough and the runtime was then found idle.
-// 2. It decides that under the lock of the state: a hold, or a test that settles, is in force when its call returns. What
-//    came while the clock was still may go on to run when that has ended, so nothing that was decided before takes place.
-// 3. While tokio's clock must stand still, one of our blocking tasks waits on the runtime. The task ends with the runtime,
-//    even if the clock is still held, because the end of a runtime waits for blocking tasks.
+// 2. It decides that under the lock of the state: a hold, or a test that settles, is in force when its call returns.
+//    What came while the clock was still may go on to run when that has ended, so nothing that was decided before takes
+//    place.
+// 3. While tokio's clock must stand still, one of our blocking tasks waits on the runtime. The task ends with the
+//    runtime, even if the clock is still held, because the end of a runtime waits for blocking tasks.
 
 use std::fmt::{self, Write as _};
 use std::io::{self, Write as _};
@@ -34,8 +35,8 @@ use crate::wheel::Tick;
 /// The clock may stand still for this long, in real time, before it is reported.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The least patience. tokio moves its clock right after a worker counts as parked, and a check at that time keeps it from
-/// that.
+/// The least patience. tokio moves its clock right after a worker counts as parked, and a check at that time keeps it
+/// from that.
 const LEAST: Duration = Duration::from_millis(20);
 
 /// Why a test cannot go on if the thread has panicked.
@@ -235,8 +236,8 @@ impl Keeper {
         Still { keeper: self.clone(), hold, number }
     }
 
-    /// While tokio's clock must stand still, tokio parks in real time until its next timer. So that the runtime can be found
-    /// idle, that may be none of our alarms.
+    /// While tokio's clock must stand still, tokio parks in real time until its next timer. So that the runtime can be
+    /// found idle, that may be none of our alarms.
     fn let_none_alarm(&self) {
         self.state().told = Some(self.time());
         held::wake_drivers_on(self.runtime());
@@ -275,8 +276,8 @@ impl Keeper {
         });
     }
 
-    /// What is left of this if nothing that keeps the clock still has begun or ended since. Until it is dropped, nothing
-    /// can.
+    /// What is left of this if nothing that keeps the clock still has begun or ended since. Until it is dropped,
+    /// nothing can.
     fn unchanged(&self, version: u64) -> Option<MutexGuard<'_, State>> {
         Some(self.state()).filter(|state| state.version == version)
     }

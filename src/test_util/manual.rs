@@ -27,11 +27,11 @@ use crate::wheel::{Tick, Wheel};
 ///
 /// A process can have any number of them, independent of each other and of the runtime's clock. A
 /// [`Timer`](crate::Timer) [built on one](crate::timer::Builder::clock) works on any runtime, or on none: poll its
-/// sleeps by hand and advance the clock. [`rate`](ManualClock::rate) makes it run fast or slow. To test nodes whose clocks
-/// disagree, give each a clock. A [`bubble`](crate::test_util::bubble()) has a clock that moves by itself.
+/// sleeps by hand and advance the clock. [`rate`](ManualClock::rate) makes it run fast or slow. To test nodes whose
+/// clocks disagree, give each a clock. A [`bubble`](crate::test_util::bubble()) has a clock that moves by itself.
 ///
-/// Clones are handles to the same clock. Dropping the last handle shuts down the clock's timers: at once, or if the clock
-/// is just moving at a rate, after that step.
+/// Clones are handles to the same clock. Dropping the last handle shuts down the clock's timers: at once, or if the
+/// clock is just moving at a rate, after that step.
 ///
 /// # Examples
 ///
@@ -139,8 +139,8 @@ impl ManualClock {
     /// Advances the clock by exactly `duration`, and fires the timers due by then in deadline order, while the clock
     /// shows their deadlines. When this returns, their tasks have been woken but not polled.
     ///
-    /// If another thread is moving the clock, this waits for that. If a waker calls this while the clock moves, the clock
-    /// goes on by that much once the tasks of that instant have been woken: this call returns before.
+    /// If another thread is moving the clock, this waits for that. If a waker calls this while the clock moves, the
+    /// clock goes on by that much once the tasks of that instant have been woken: this call returns before.
     ///
     /// A clock stops about 530 years from now. Later deadlines are never reached: no sleep ends that is created after
     /// `advance(Duration::MAX)` and has to wait.
@@ -168,8 +168,8 @@ impl ManualClock {
     }
 
     /// Advances the clock to the next deadline, fires the timers due there, and returns the new time. Returns `None`
-    /// and does not move the clock if no timer waits for a deadline that it can reach. A queue or a map with more than 16
-    /// entries may first wait for an earlier time, at which it sorts them.
+    /// and does not move the clock if no timer waits for a deadline that it can reach. A queue or a map with more than
+    /// 16 entries may first wait for an earlier time, at which it sorts them.
     ///
     /// # Examples
     ///
@@ -194,8 +194,8 @@ impl ManualClock {
     /// The clock moves about once per millisecond of real time, and each timer fires while the clock shows its
     /// deadline. Give the nodes of a cluster in one process the rates 1.0 and 1.01, and their clocks drift apart.
     ///
-    /// You can still advance the clock by hand. A new rate is in force when the call returns: only timers that are already
-    /// due may still fire. Dropping the last handle stops the clock.
+    /// You can still advance the clock by hand. A new rate is in force when the call returns: only timers that are
+    /// already due may still fire. Dropping the last handle stops the clock.
     ///
     /// # Panics
     ///
@@ -302,8 +302,8 @@ impl ManualClock {
     }
 
     /// Moves to the next deadline up to `target`, and fires the timers due there. Returns how many; `None` if there is
-    /// no such deadline, or if the clock may not move: `may` decides that, and what it returns lives until the clock has
-    /// moved.
+    /// no such deadline, or if the clock may not move: `may` decides that, and what it returns lives until the clock
+    /// has moved.
     pub(super) fn step<P>(&self, target: Tick, may: impl Fn(&State) -> Option<P>) -> Option<usize> {
         self.as_mover(|| {
             loop {
@@ -326,8 +326,8 @@ impl ManualClock {
         });
     }
 
-    /// Waits until no other thread moves the clock, and lets this one move it: then also to where its wakers want it. If
-    /// this is such a waker, its thread moves the clock already.
+    /// Waits until no other thread moves the clock, and lets this one move it: then also to where its wakers want it.
+    /// If this is such a waker, its thread moves the clock already.
     fn as_mover<T>(&self, moves: impl FnOnce() -> T) -> T {
         struct Mover<'clock>(&'clock ManualClock);
         impl Drop for Mover<'_> {

@@ -14,15 +14,16 @@
 //! | held by | tasks, sockets, blocking work, [`hold`](hold()) | the same | |
 //!
 //! A clock that moves by itself jumps to the next deadline, fires the timers due there, and waits until nothing can run
-//! again. Deadlines are met in order, with any number of workers. Timers due at the same instant are woken in the order of
-//! registration, or in a bubble in random order. A cancelled timer does not stop the clock. It may stop early for a queue or a
-//! map that has more than 16 entries, to sort them.
+//! again. Deadlines are met in order, with any number of workers. Timers due at the same instant are woken in the order
+//! of registration, or in a bubble in random order. A cancelled timer does not stop the clock. It may stop early for a
+//! queue or a map that has more than 16 entries, to sort them.
 //!
-//! The clock does not see other threads, processes and runtimes, nor data that the system holds back, as Nagle's algorithm
-//! does. [`hold`](hold()) it meanwhile. If you do not know when something arrives from outside, use [`Bubble::grace`].
+//! The clock does not see other threads, processes and runtimes, nor data that the system holds back, as Nagle's
+//! algorithm does. [`hold`](hold()) it meanwhile. If you do not know when something arrives from outside, use
+//! [`Bubble::grace`].
 //!
-//! [`settle`](settle()) and [`advance_and_settle`] let everything happen that can happen now. They and `hold` work in any
-//! bubble, and on a current-thread runtime whose clock is paused. Only a bubble shows them its blocking work.
+//! [`settle`](settle()) and [`advance_and_settle`] let everything happen that can happen now. They and `hold` work in
+//! any bubble, and on a current-thread runtime whose clock is paused. Only a bubble shows them its blocking work.
 //! [`pending`](pending()), [`assert_no_timers_left`], [`set_wall`] and [`suspend`] work anywhere.
 //!
 //! # Examples

@@ -32,8 +32,8 @@ use crate::test_util::pause::{self, if_paused};
 /// else.
 ///
 /// If the runtime is still busy after five seconds of real time, a message on standard error says why. Tasks that keep
-/// waking each other never settle. Several tasks may settle at the same time: the one that began last goes on first, and
-/// the others once it waits again.
+/// waking each other never settle. Several tasks may settle at the same time: the one that began last goes on first,
+/// and the others once it waits again.
 ///
 /// # Cancel safety
 ///
@@ -82,13 +82,13 @@ pub(super) async fn settle_for_a_while() {
 
 /// Advances the paused clock of the current runtime by exactly `duration`. Durations are capped at 500 years.
 ///
-/// On a current-thread runtime this is [`tokio::time::advance`], except that it saturates where that overflows: the clock
-/// moves first, and then due timers fire in the runtime's next pass, after tasks that were woken before. All of them see
-/// the new time. As with tokio, a timer is due if its deadline, rounded up to a millisecond, has come.
+/// On a current-thread runtime this is [`tokio::time::advance`], except that it saturates where that overflows: the
+/// clock moves first, and then due timers fire in the runtime's next pass, after tasks that were woken before. All of
+/// them see the new time. As with tokio, a timer is due if its deadline, rounded up to a millisecond, has come.
 ///
-/// In a bubble with workers or a grace, this yields once before the clock moves. Then timers due by the new time fire in
-/// deadline order, while the clock shows their deadlines. A clock stops about 530 years from now, and later deadlines
-/// are never reached.
+/// In a bubble with workers or a grace, this yields once before the clock moves. Then timers due by the new time fire
+/// in deadline order, while the clock shows their deadlines. A clock stops about 530 years from now, and later
+/// deadlines are never reached.
 ///
 /// When this returns, the tasks of due timers have been woken; [`advance_and_settle`] lets them run at each deadline.
 ///
@@ -133,9 +133,9 @@ pub fn advance(duration: Duration) -> impl Future<Output = ()> {
 /// The clock moves to the next deadline, fires the timers due there, and [settles](settle()) before it moves on. Use
 /// this rather than [`advance`](crate::advance()) if a task sleeps several times in that span.
 ///
-/// A [`hold`](crate::test_util::hold()) does not stop this. If a task begins another advance or a [`settle`](settle()) on
-/// the way, that ends before this goes on. tokio's own timers do not stop the clock: they fire when it reaches the next
-/// deadline of this crate after theirs, or the end.
+/// A [`hold`](crate::test_util::hold()) does not stop this. If a task begins another advance or a [`settle`](settle())
+/// on the way, that ends before this goes on. tokio's own timers do not stop the clock: they fire when it reaches the
+/// next deadline of this crate after theirs, or the end.
 ///
 /// # Cancel safety
 ///

@@ -80,9 +80,10 @@ impl Builder {
     /// Sets the number of shards, from 1 to 1024. A shard is a timing wheel behind a lock, and each thread uses one
     /// shard.
     ///
-    /// The default is one shard per worker of the current runtime, so workers share no lock, and one on a current-thread
-    /// runtime. Choose more if many threads outside the runtime register timers, and 1 for a separate timer with little
-    /// to do: an empty shard takes about 12 kilobytes, and memory is taken for a number rounded up to a power of two.
+    /// The default is one shard per worker of the current runtime, so workers share no lock, and one on a
+    /// current-thread runtime. Choose more if many threads outside the runtime register timers, and 1 for a separate
+    /// timer with little to do: an empty shard takes about 12 kilobytes, and memory is taken for a number rounded up to
+    /// a power of two.
     ///
     /// # Examples
     ///
@@ -154,16 +155,16 @@ impl Builder {
     /// - What [`fallible`](crate::Timeout::fallible) returns, and a [`try_sleep`](Timer::try_sleep), resolve to an
     ///   [error](crate::error::Error::is_at_capacity), and so do the operations of an
     ///   [`io::TimeoutStream`](crate::io::TimeoutStream).
-    /// - Anything else panics. Queues, maps, stream adapters, `tower::TimeoutLayer` and `HyperTimer` therefore refuse such a
-    ///   timer, and [`install`](Builder::install) returns an error.
+    /// - Anything else panics. Queues, maps, stream adapters, `tower::TimeoutLayer` and `HyperTimer` therefore refuse
+    ///   such a timer, and [`install`](Builder::install) returns an error.
     ///
     /// A sleep counts from the first poll that finds its deadline ahead until it fires, is dropped or is shut down, or
-    /// until a poll or a reset finds the deadline passed. After it has fired, a reset makes it count again from the next
-    /// poll that finds its deadline ahead. An interval counts from a poll that finds its tick ahead until that is due. A
-    /// timer at capacity does not affect sleeps that already wait.
+    /// until a poll or a reset finds the deadline passed. After it has fired, a reset makes it count again from the
+    /// next poll that finds its deadline ahead. An interval counts from a poll that finds its tick ahead until that is
+    /// due. A timer at capacity does not affect sleeps that already wait.
     ///
-    /// A `TimeoutStream` counts as one for each direction. When a wait ends early or is postponed, it does not touch the
-    /// timer, and counts until the deadline for which it waited. Dropping it makes room immediately.
+    /// A `TimeoutStream` counts as one for each direction. When a wait ends early or is postponed, it does not touch
+    /// the timer, and counts until the deadline for which it waited. Dropping it makes room immediately.
     ///
     /// All shards share one counter, which adds some nanoseconds to each timer.
     ///
@@ -194,8 +195,8 @@ impl Builder {
     /// Each turn of the driver takes tens of microseconds of CPU time, however few timers it fires. While at most one
     /// timer fires per `longest`, apart from short bursts after a rest, each fires when it is due. Denser timers share
     /// turns: a turn begins `longest / 2` after the first deadline that it fires, but not earlier than `longest` after
-    /// the previous turn. With 1 ms there are at most a thousand such turns a second. A timer that is registered
-    /// only after the last has fired, as by one task that sleeps in a loop, is not dense. After a burst, timers count as
+    /// the previous turn. With 1 ms there are at most a thousand such turns a second. A timer that is registered only
+    /// after the last has fired, as by one task that sleeps in a loop, is not dense. After a burst, timers count as
     /// dense for up to 56 times `longest`. None fires early. With [`Alarm::Tokio`] this setting has no effect.
     ///
     /// # Examples
@@ -241,15 +242,15 @@ impl Builder {
     /// Builds the timer and spawns its driver on the current runtime.
     ///
     /// The timer ends with that runtime, when it is [shut down](Timer::shutdown), or when no handle and nothing created
-    /// on it is left. It fires when that runtime has looked at its sockets. A limit for a task of another runtime may pass
-    /// although its data has come, so build a timer on the runtime of the tasks that use it.
+    /// on it is left. It fires when that runtime has looked at its sockets. A limit for a task of another runtime may
+    /// pass although its data has come, so build a timer on the runtime of the tasks that use it.
     ///
     /// # Errors
     ///
     /// Returns an error if a setting is out of range, if there is no current tokio runtime or that was shut down, or if
     /// the runtime lacks what the alarm needs or the system cannot provide it, for example because too many files are
-    /// open. A timer on a `ManualClock` needs no runtime. See [`Alarm`] for when tokio panics instead. If this is the process's first timer, the system may also
-    /// refuse to start a thread, which all alarms but [`Alarm::Tokio`] need.
+    /// open. A timer on a `ManualClock` needs no runtime. See [`Alarm`] for when tokio panics instead. If this is the
+    /// process's first timer, the system may also refuse to start a thread, which all alarms but [`Alarm::Tokio`] need.
     ///
     /// # Examples
     ///

@@ -103,8 +103,8 @@ fn slow_socket() -> (UnixStream, unix::net::UnixStream, mpsc::Receiver<()>, mpsc
     (ours, peer, started, go)
 }
 
-/// Bytes come in time, while the thread that has the I/O driver is held up until the limit is over. It is held up twice: the second
-/// time, it has already taken an alarm for an earlier sleep from the system, but not yet reported it.
+/// Bytes come in time, while the thread that has the I/O driver is held up until the limit is over. It is held up
+/// twice: the second time, it has already taken an alarm for an earlier sleep from the system, but not yet reported it.
 fn data_comes_while_the_driver_is_held_up(workers: usize, timer: timer::Builder) -> Vec<(&'static str, bool)> {
     let runtime = runtime(workers);
     runtime.block_on(async move {
@@ -198,8 +198,8 @@ async fn bursts() -> Vec<(&'static str, bool)> {
     }
 }
 
-/// Lets a child stop this process, write to the peers, and let it go on once the limit is over. Returns a function that waits for the
-/// child, and says whether it wrote in time.
+/// Lets a child stop this process, write to the peers, and let it go on once the limit is over. Returns a function that
+/// waits for the child, and says whether it wrote in time.
 fn stand_still(mut peers: Vec<net::TcpStream>, limit: Instant) -> impl FnOnce() -> bool {
     let parent = getpid();
     match fork().unwrap() {
@@ -221,7 +221,8 @@ fn stand_still(mut peers: Vec<net::TcpStream>, limit: Instant) -> impl FnOnce() 
     }
 }
 
-/// tokio's timeouts cut most of these: the signal ends `epoll_wait`, which reports nothing, and tokio goes on to its timers.
+/// tokio's timeouts cut most of these: the signal ends `epoll_wait`, which reports nothing, and tokio goes on to its
+/// timers.
 #[test]
 fn what_came_while_the_process_stood_still_is_read() {
     alone(|| {
@@ -248,8 +249,8 @@ fn what_came_while_the_process_stood_still_is_read() {
     });
 }
 
-/// A synchronous client, which drives its runtime only during calls. A bug that this crate had: a helper turned for a runtime that had
-/// not turned for a second.
+/// A synchronous client, which drives its runtime only during calls. A bug that this crate had: a helper turned for a
+/// runtime that had not turned for a second.
 #[test]
 fn a_connection_lives_in_a_runtime_that_is_driven_in_pieces() {
     fn lives(runtime: &Runtime) {
@@ -320,8 +321,8 @@ fn computes_after(first: Option<Sleep>) -> (impl Future<Output = ()> + Send, mps
     (task, begun, stop)
 }
 
-/// Bugs that this crate had: the worker that registers a sleep that is due, or the first of its runtime, kept the timer's driver to
-/// itself. tokio lets nobody take a task from there.
+/// Bugs that this crate had: the worker that registers a sleep that is due, or the first of its runtime, kept the
+/// timer's driver to itself. tokio lets nobody take a task from there.
 #[test]
 fn sleeps_end_while_the_task_that_registered_the_first_or_one_that_is_due_computes() {
     alone(|| {
@@ -351,7 +352,8 @@ fn sleeps_end_while_the_task_that_registered_the_first_or_one_that_is_due_comput
     });
 }
 
-/// The alarm of the first sleep goes off while no other worker has come to the sockets; the next is found by one that is woken.
+/// The alarm of the first sleep goes off while no other worker has come to the sockets; the next is found by one that
+/// is woken.
 #[test]
 fn an_idle_worker_looks_if_the_one_that_took_the_events_computes() {
     alone(|| {

@@ -91,8 +91,8 @@ async fn only_a_task_that_polls_is_woken() {
     assert_eq!(woken.count(), 2, "not woken at the time of the reset");
 }
 
-/// tokio's `reset_immediately`. A bug that this crate had: no timer was due when the clock moved, so the tick waited for a
-/// turn.
+/// tokio's `reset_immediately`. A bug that this crate had: no timer was due when the clock moved, so the tick waited
+/// for a turn.
 #[tokio::test(start_paused = true)]
 async fn a_tick_that_is_reset_to_the_present_of_a_paused_clock_is_ready_at_once() {
     let mut ticks = interval(HOUR);

@@ -1,5 +1,5 @@
-//! Time is seen where the runtime sees it: no limit passes before the runtime has looked at its sockets, and what is due
-//! already lets other tasks run first.
+//! Time is seen where the runtime sees it: no limit passes before the runtime has looked at its sockets, and what is
+//! due already lets other tasks run first.
 
 use std::future::pending;
 use std::io::Write;
@@ -18,8 +18,8 @@ use tokio::task::{LocalSet, yield_now};
 
 const LIMIT: Duration = Duration::from_millis(20);
 
-/// Sends a byte to a read, then keeps the thread busy until the limit is over. Returns whether the read got it, or `None`
-/// if the machine was so slow that the byte came too late.
+/// Sends a byte to a read, then keeps the thread busy until the limit is over. Returns whether the read got it, or
+/// `None` if the machine was so slow that the byte came too late.
 async fn a_byte_before_the_limit(kind: Read, is_local: bool) -> Option<bool> {
     let (ours, mut peer) = connected();
     let begun = Arc::new(AtomicBool::new(false));

@@ -1,5 +1,5 @@
-//! Resets by another thread, and in another runtime. The fuzzer's target `timer` compares random resets and drops with a
-//! model (tokio 849, 868), and `test_time::like_tokio` with tokio's.
+//! Resets by another thread, and in another runtime. The fuzzer's target `timer` compares random resets and drops with
+//! a model (tokio 849, 868), and `test_time::like_tokio` with tokio's.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -14,8 +14,8 @@ use hairspring::timer::Alarm;
 use hairspring::{Duration, Instant, Interval, Sleep, Time, Timer, boot, interval, sleep, wall};
 use tokio::runtime::Runtime;
 
-/// tokio 2290: a reset into the past did not wake the task. go 47329, 47762: a reset to an earlier deadline was ignored.
-/// Here another thread resets while the runtime sleeps.
+/// tokio 2290: a reset into the past did not wake the task. go 47329, 47762: a reset to an earlier deadline was
+/// ignored. Here another thread resets while the runtime sleeps.
 #[test]
 fn a_reset_wakes_without_another_poll() {
     for ahead in [None, Some(ms(1))] {
@@ -89,8 +89,8 @@ fn runtimes() -> [Runtime; 4] {
     [paused(), multi_thread(1), multi_thread(2), multi_thread(4)]
 }
 
-/// Awaits the sleep, and resets it in the poll that finds it ready, as futures written by hand do. That poll is the only
-/// one until the sleep wakes the task.
+/// Awaits the sleep, and resets it in the poll that finds it ready, as futures written by hand do. That poll is the
+/// only one until the sleep wakes the task.
 async fn again<F: Future + Unpin>(mut sleep: F, reset: impl FnOnce(&mut F)) -> F::Output {
     let mut reset = Some(reset);
     poll_fn(|cx| {

@@ -214,8 +214,8 @@ fn a_task_of_a_local_set_waits_on_the_runtime_that_drives_it() {
     });
 }
 
-/// A bug that this crate had: each shutdown of an installed timer that met a poll counted as the end of the runtime, and
-/// a second later the sleeps of that thread failed.
+/// A bug that this crate had: each shutdown of an installed timer that met a poll counted as the end of the runtime,
+/// and a second later the sleeps of that thread failed.
 #[test]
 fn a_runtime_whose_timers_are_shut_down_has_not_ended() {
     must_end(|| {
@@ -335,7 +335,8 @@ fn entered_runtimes_may_be_nested() {
     });
 }
 
-/// As with tokio's. A bug that this crate had: a helper thread fired it, though its runtime had not looked at its sockets.
+/// As with tokio's. A bug that this crate had: a helper thread fired it, though its runtime had not looked at its
+/// sockets.
 #[test]
 fn a_sleep_waits_while_nobody_drives_its_runtime() {
     for runtime in [current_thread(), bare().into_iter().next().unwrap()] {

@@ -1,5 +1,5 @@
-//! What this crate takes for granted about tokio, and tokio's documentation does not promise. True of tokio 1.51 to 1.54.
-//! If an update fails one of these, the place that it names needs another answer.
+//! What this crate takes for granted about tokio, and tokio's documentation does not promise. True of tokio 1.51 to
+//! 1.54. If an update fails one of these, the place that it names needs another answer.
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;

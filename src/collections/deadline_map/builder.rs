@@ -188,8 +188,8 @@ impl<K, V, S> Builder<K, V, S> {
 
     /// Sets the timer that the stream waits on, and whose clock the map reads. By default the stream waits on the timer
     /// of the runtime that polls it, and the map reads the clock of the current runtime. The timer must have no
-    /// [`max_pending`](crate::timer::Builder::max_pending), because the stream cannot return its errors. It should be one of
-    /// the runtime that polls the stream: see [`build`](crate::timer::Builder::build).
+    /// [`max_pending`](crate::timer::Builder::max_pending), because the stream cannot return its errors. It should be
+    /// one of the runtime that polls the stream: see [`build`](crate::timer::Builder::build).
     ///
     /// # Examples
     ///

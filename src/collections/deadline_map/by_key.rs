@@ -213,8 +213,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
         self.shared.visit(self.look_up(key), |_, now| Some(clock::later(now, duration)), |_, _| ()).is_some()
     }
 
-    /// Gives a live entry the time to live again with which it was inserted, whatever [`touch`](DeadlineMap::touch) has set
-    /// since. Returns `false` if the key has no [live](DeadlineMap#live-and-expired-entries) entry.
+    /// Gives a live entry the time to live again with which it was inserted, whatever [`touch`](DeadlineMap::touch) has
+    /// set since. Returns `false` if the key has no [live](DeadlineMap#live-and-expired-entries) entry.
     ///
     /// # Examples
     ///
@@ -235,13 +235,13 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
         self.renew_with(key, |_| ()).is_some()
     }
 
-    /// Renews an entry as [`renew`](DeadlineMap::renew) does, calls `change` with its value, and returns the result: a read
-    /// that keeps what is in use.
+    /// Renews an entry as [`renew`](DeadlineMap::renew) does, calls `change` with its value, and returns the result: a
+    /// read that keeps what is in use.
     ///
     /// # Panics
     ///
-    /// Panics if `change` panics or [uses this map](DeadlineMap#locks-and-your-code). The entry keeps its deadline, and the
-    /// changes made so far.
+    /// Panics if `change` panics or [uses this map](DeadlineMap#locks-and-your-code). The entry keeps its deadline, and
+    /// the changes made so far.
     ///
     /// # Examples
     ///

@@ -28,8 +28,8 @@ const HOLDS: usize = 64;
 ///
 /// Each entry comes out once, at or after its deadline and never before, unless it is touched, replaced or removed
 /// first. Entries come out in deadline order; equal deadlines have no particular order. Two kinds of entries may be out
-/// of order: one that is inserted or touched while others are due may follow later deadlines, and an expired entry whose
-/// key is inserted again comes out first.
+/// of order: one that is inserted or touched while others are due may follow later deadlines, and an expired entry
+/// whose key is inserted again comes out first.
 ///
 /// The stream ends when every handle to the map has been dropped and the remaining entries have expired and come out.
 /// Dropping the stream leaves the map usable: see [the two halves](super::DeadlineMap#the-two-halves).

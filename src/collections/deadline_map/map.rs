@@ -137,8 +137,8 @@ impl<K: Hash + Eq, V> DeadlineMap<K, V> {
         DeadlineMap::of(Config::default(), RandomState::new())
     }
 
-    /// Creates an empty map for a program that does not ask what has expired. Expired entries are dropped when something is
-    /// inserted into the same part of the map.
+    /// Creates an empty map for a program that does not ask what has expired. Expired entries are dropped when
+    /// something is inserted into the same part of the map.
     ///
     /// # Examples
     ///
@@ -160,7 +160,8 @@ impl<K: Hash + Eq, V> DeadlineMap<K, V> {
     ///
     /// # Panics
     ///
-    /// Panics if the timer has [`max_pending`](crate::timer::Builder::max_pending). [`Builder::timer`] makes that an error.
+    /// Panics if the timer has [`max_pending`](crate::timer::Builder::max_pending). [`Builder::timer`] makes that an
+    /// error.
     ///
     /// # Examples
     ///

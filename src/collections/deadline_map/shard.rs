@@ -291,7 +291,8 @@ impl<K, V> Shared<K, V> {
         drop_all(taken.into_iter().flat_map(entries));
     }
 
-    /// From now on, a paused clock must not jump to deadlines that were postponed. Lets the timers follow that have not yet.
+    /// From now on, a paused clock must not jump to deadlines that were postponed. Lets the timers follow that have not
+    /// yet.
     #[cold]
     pub(super) fn be_exact(&self) {
         self.consumer.be_exact();
@@ -589,8 +590,8 @@ fn drop_key<K, V>((key, value): (K, V)) -> V {
 thread_local! {
     /// The map that runs a closure on this thread, the innermost if there are several; zero for none.
     static INNERMOST: Cell<usize> = const { Cell::new(0) };
-    /// The other maps: a closure may use another map. This has no destructor, because those of a thread may use maps. It
-    /// is empty by then, and owns no memory.
+    /// The other maps: a closure may use another map. This has no destructor, because those of a thread may use maps.
+    /// It is empty by then, and owns no memory.
     static OUTER: RefCell<ManuallyDrop<Vec<usize>>> = const { RefCell::new(ManuallyDrop::new(Vec::new())) };
 }
 

@@ -73,10 +73,10 @@ use entry::{KEYS, new_keys, refuse};
 /// polled last is woken if an entry is due, if an entry is inserted before all others, or if the queue becomes empty or
 /// is no longer empty.
 ///
-/// Deadlines are not rounded, and more than 500 years count as for ever. On Linux and macOS, the clock stands still while
-/// the machine is suspended. Entries come out in deadline order, and never early. Entries with the same deadline come
-/// out in the order in which they were inserted or reset; those whose deadline had already passed by then may come out
-/// behind others that were due.
+/// Deadlines are not rounded, and more than 500 years count as for ever. On Linux and macOS, the clock stands still
+/// while the machine is suspended. Entries come out in deadline order, and never early. Entries with the same deadline
+/// come out in the order in which they were inserted or reset; those whose deadline had already passed by then may come
+/// out behind others that were due.
 ///
 /// Inserting, removing and resetting take tens of nanoseconds, most of them to read the clock, whatever the number of
 /// entries, and do not allocate per entry. The queue registers only one timer, for its earliest entry.
@@ -169,8 +169,8 @@ impl<T> DelayQueue<T> {
         queue
     }
 
-    /// Creates an empty queue that uses `timer` and its clock, whatever runtime polls it. The timer should be one of that
-    /// runtime: see [`build`](crate::timer::Builder::build).
+    /// Creates an empty queue that uses `timer` and its clock, whatever runtime polls it. The timer should be one of
+    /// that runtime: see [`build`](crate::timer::Builder::build).
     ///
     /// # Panics
     ///

@@ -43,8 +43,8 @@ impl DriverSleep {
     pub(crate) fn set(&mut self, at: Option<Instant>) -> bool {
         let _entered = self.runtime.enter();
         let latest = Instant::now() + LONGEST;
-        // Not reset: tokio wakes a sleep that is reset to a time that has come, here and now. One that is reset to a later
-        // time keeps its place in tokio's wheel, and a paused clock stops there.
+        // Not reset: tokio wakes a sleep that is reset to a time that has come, here and now. One that is reset to a
+        // later time keeps its place in tokio's wheel, and a paused clock stops there.
         self.sleep.set(tokio::time::sleep_until(at.map_or(latest, |at| at.min(latest)).into()));
         // The alarm must not use up the budget of a task.
         let polled = |sleep| pin!(unconstrained(sleep)).poll(&mut Context::from_waker(&self.waker));
@@ -60,8 +60,8 @@ impl DriverSleep {
     }
 }
 
-/// The last tick up to `now` that tokio's timers have processed in the pass that is under way. tokio counts milliseconds from
-/// a time that it does not tell, and a paused clock may stand between two. Needs `enable_time`.
+/// The last tick up to `now` that tokio's timers have processed in the pass that is under way. tokio counts
+/// milliseconds from a time that it does not tell, and a paused clock may stand between two. Needs `enable_time`.
 pub(crate) fn processed(now: Tick) -> Tick {
     if is_processed(now) {
         return now;

@@ -8,19 +8,19 @@
 //! that. But all workers have the same name, with other threads: if fewer threads of that name than there are workers
 //! wait elsewhere, one of the workers waits for files.
 //!
-//! Three cases give a wrong answer if that runtime has no I/O driver: a former worker's thread is in `block_in_place` and
-//! runs a runtime there that has one; it now runs such a runtime while another thread drives this one; or the program
-//! names the workers of each runtime differently, but as it names those of several others. The call that follows then
-//! panics; the panic is caught, but the process's panic hook is called. Programs that abort on panics therefore do not
-//! search.
+//! Three cases give a wrong answer if that runtime has no I/O driver: a former worker's thread is in `block_in_place`
+//! and runs a runtime there that has one; it now runs such a runtime while another thread drives this one; or the
+//! program names the workers of each runtime differently, but as it names those of several others. The call that
+//! follows then panics; the panic is caught, but the process's panic hook is called. Programs that abort on panics
+//! therefore do not search.
 //
 // Invariants
-// 1. The answer is yes only if all workers are parked, and meanwhile a thread that was a worker is in `epoll_wait`, or of
-//    the threads with its name fewer than all workers are not.
+// 1. The answer is yes only if all workers are parked, and meanwhile a thread that was a worker is in `epoll_wait`, or
+//    of the threads with its name fewer than all workers are not.
 // 2. The answer is never "no". Checks become rare, and each reads a bounded number of files.
-// 3. Checks run on the alarm thread, so there is one at a time in the process, and no thread is started for them. In the
-//    first half second some are booked, so that most programs have an answer before any limit passes; later ones come
-//    with turns, so an idle program makes none.
+// 3. Checks run on the alarm thread, so there is one at a time in the process, and no thread is started for them. In
+//    the first half second some are booked, so that most programs have an answer before any limit passes; later ones
+//    come with turns, so an idle program makes none.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -96,8 +96,8 @@ impl IoProbe {
         self.found.load(Relaxed)
     }
 
-    /// The timer's driver, a whole task of the runtime, is polled: notes the calling worker for later checks, and whom to
-    /// wake with the answer.
+    /// The timer's driver, a whole task of the runtime, is polled: notes the calling worker for later checks, and whom
+    /// to wake with the answer.
     pub(crate) fn driver_came(&self, driver: &Waker) {
         let before = self.with_search(|search| {
             let thread = waits::current_number();

@@ -19,8 +19,8 @@ pub(crate) fn has_threads() -> bool {
 /// The mechanism that wakes a timer's driver at its earliest deadline. Set it with
 /// [`Builder::alarm`](crate::timer::Builder::alarm).
 ///
-/// Whatever the alarm, timers fire only while their runtime looks at its sockets: if all its workers are blocked, or nothing
-/// drives it, they wait, as with tokio.
+/// Whatever the alarm, timers fire only while their runtime looks at its sockets: if all its workers are blocked, or
+/// nothing drives it, they wait, as with tokio.
 ///
 /// Every choice uses a tokio sleep while a test has paused the runtime's clock, because tokio advances that clock only
 /// to its own timers. The runtime then needs `enable_time`; without it, a sleep panics.
@@ -29,9 +29,9 @@ pub(crate) fn has_threads() -> bool {
 /// The runtime needs `enable_time`, and a timer outside any runtime panics.
 ///
 /// Choose [`Timerfd`](Alarm::Timerfd) or [`Tokio`](Alarm::Tokio) only if the runtime has what it needs. If it does not,
-/// the builder returns an error, and tokio panics. The panic is caught, but its message is printed, and it ends a program
-/// built with `panic = "abort"`. There is no such panic for `Timerfd` if the process has no epoll instance. Each runtime
-/// with `enable_io` has one; so do async-io and mio.
+/// the builder returns an error, and tokio panics. The panic is caught, but its message is printed, and it ends a
+/// program built with `panic = "abort"`. There is no such panic for `Timerfd` if the process has no epoll instance.
+/// Each runtime with `enable_io` has one; so do async-io and mio.
 ///
 /// # Examples
 ///
@@ -51,20 +51,20 @@ pub enum Alarm {
     /// waiting in an I/O driver. That may be another runtime's, which the worker runs in `block_in_place`. If its own
     /// has none, tokio's panic is caught and printed, and `Thread` stays.
     ///
-    /// After the switch, timers fire late if the worker that has looked at the sockets blocks: the first 6 to 26 ms, and
-    /// those of the next second 1 ms. There is no switch on systems other than Linux, nor in programs that abort on
+    /// After the switch, timers fire late if the worker that has looked at the sockets blocks: the first 6 to 26 ms,
+    /// and those of the next second 1 ms. There is no switch on systems other than Linux, nor in programs that abort on
     /// panics. It mostly comes within milliseconds after the first sleep, but not while the runtime is never idle.
     #[default]
     Auto,
-    /// One thread per process that sleeps until the earliest deadline of all timers, and then wakes the timer's task. It
-    /// is as precise as the system's wake-up of a thread, and needs nothing from the runtime.
+    /// One thread per process that sleeps until the earliest deadline of all timers, and then wakes the timer's task.
+    /// It is as precise as the system's wake-up of a thread, and needs nothing from the runtime.
     ///
-    /// If the runtime has an I/O driver, that is found as with `Auto`, and fires the timers. The thread still wakes a worker
-    /// at each deadline: if another blocks, timers fire a millisecond late at most.
+    /// If the runtime has an I/O driver, that is found as with `Auto`, and fires the timers. The thread still wakes a
+    /// worker at each deadline: if another blocks, timers fire a millisecond late at most.
     ///
-    /// The thread starts with the first timer of the process. On Linux it copies the main thread's niceness, and may run
-    /// on every CPU on which a thread of the process may. It inherits the scheduling policy, and whatever it may not
-    /// change, from the thread that created the timer. If your program has background threads and may not raise a
+    /// The thread starts with the first timer of the process. On Linux it copies the main thread's niceness, and may
+    /// run on every CPU on which a thread of the process may. It inherits the scheduling policy, and whatever it may
+    /// not change, from the thread that created the timer. If your program has background threads and may not raise a
     /// thread's priority, create the first timer on the main thread.
     Thread,
     /// A `timerfd` on which the runtime's I/O driver waits: as precise as `Thread`, and saves a thread switch per

@@ -181,8 +181,8 @@ impl TimerfdAlarm {
     }
 }
 
-/// Whether no runtime of this process can have an I/O driver, because there is no epoll instance: tokio would panic, and
-/// print a message. `false` if the system does not say. Asks it until there was one.
+/// Whether no runtime of this process can have an I/O driver, because there is no epoll instance: tokio would panic,
+/// and print a message. `false` if the system does not say. Asks it until there was one.
 fn there_is_no_epoll() -> bool {
     static IS_SEEN: AtomicBool = AtomicBool::new(false);
     // The files of this thread: `/proc/self` shows the main thread's, which may have ended.

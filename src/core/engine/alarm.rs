@@ -1,7 +1,8 @@
 //! The alarm of an engine: when the alarm thread calls, and what it does then.
 //!
-//! If the runtime waits for the alarm itself, in a `timerfd`, the thread checks from time to time that it does. It never
-//! turns for a runtime: it wakes the driver's task, whose poll brings an idle worker to the runtime's own drivers.
+//! If the runtime waits for the alarm itself, in a `timerfd`, the thread checks from time to time that it does. It
+//! never turns for a runtime: it wakes the driver's task, whose poll brings an idle worker to the runtime's own
+//! drivers.
 
 use std::task::Waker;
 use std::time::{Duration, Instant};
@@ -139,7 +140,8 @@ impl Engine {
     pub(super) fn set_alarm(&'static self, state: &mut Locked<'_, EngineState>, tick: Tick) {
         if tick < Tick::MAX {
             match &mut state.alarm {
-                // Setting it fails if the program has closed the file, or in a forked process. The driver keeps the alarm.
+                // Setting it fails if the program has closed the file, or in a forked process. The driver keeps the
+                // alarm.
                 TurnAlarm::Timerfd(alarm) if alarm.set(tick).is_err() => state.alarm = TurnAlarm::Thread,
                 TurnAlarm::Tokio(sleep) => sleep.set_soon(tick),
                 _ => {}
@@ -154,8 +156,9 @@ impl Engine {
         }
     }
 
-    /// Makes the alarm thread wake the driver's task at an instant, unless a turn comes before. For a `timerfd`, postpones a
-    /// check that is due soon, to save a wake-up: it was on time, or has yet to go off. Not while it is distrusted.
+    /// Makes the alarm thread wake the driver's task at an instant, unless a turn comes before. For a `timerfd`,
+    /// postpones a check that is due soon, to save a wake-up: it was on time, or has yet to go off. Not while it is
+    /// distrusted.
     fn check_at(&'static self, state: &mut Locked<'_, EngineState>, now: Instant, at: Instant) {
         let is_trusted = matches!(&state.alarm, TurnAlarm::Timerfd(alarm) if !alarm.patience.is_zero());
         let is_trusted = is_trusted && !state.is_distrusted(now);

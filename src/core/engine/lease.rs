@@ -1,4 +1,5 @@
-//! [`TimerLease`]: a timer from its start to its end, in an engine that timers reuse. A lease names one use by its epoch.
+//! [`TimerLease`]: a timer from its start to its end, in an engine that timers reuse. A lease names one use by its
+//! epoch.
 //
 // Invariants
 // 1. An engine becomes free when the last holder of an ended timer lets go: once per use.
@@ -123,7 +124,8 @@ impl TimerLease {
     }
 
     /// Begins a timer. If it is driverless, helper threads run its turns. Returns the system's error if it refuses to
-    /// start the alarm thread, which a timer with tokio's alarm can do without. On a paused clock it needs `enable_time`.
+    /// start the alarm thread, which a timer with tokio's alarm can do without. On a paused clock it needs
+    /// `enable_time`.
     pub(crate) fn try_open(is_driverless: bool, settings: &Settings) -> io::Result<TimerLease> {
         thread::start().or_else(|error| if settings.alarm == Alarm::Tokio { Ok(()) } else { Err(error) })?;
         let is_paused = !is_driverless && !instant::clock_is_the_systems();

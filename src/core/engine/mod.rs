@@ -1,9 +1,9 @@
 //! [`Engine`]: a timer's shards, and what decides when its next turn begins, what starts it, and which thread runs it.
 //!
-//! A turn fires due timers, finds the earliest remaining deadline, and sets an alarm for it. Only the runtime's own drivers
-//! bring one, so what is fired finds the sockets' events delivered; outside any runtime, a helper thread does. A thread
-//! that wants to begin a turn during another makes that one scan again. The [parker](super::parker) is the handshake with
-//! threads that register deadlines.
+//! A turn fires due timers, finds the earliest remaining deadline, and sets an alarm for it. Only the runtime's own
+//! drivers bring one, so what is fired finds the sockets' events delivered; outside any runtime, a helper thread does.
+//! A thread that wants to begin a turn during another makes that one scan again. The [parker](super::parker) is the
+//! handshake with threads that register deadlines.
 //!
 //! A sleep points to its shard without a reference count, which would cost as much as the shard's lock. An engine is
 //! therefore never freed: timers reuse it, one after the other. A [`TimerLease`] names one of them.
@@ -11,13 +11,13 @@
 // Invariants
 // 1. Turns do not overlap. When a turn ends, the next is certain to begin in time: an alarm is set, or the driver was
 //    called. The driver is called if it was wanted during another thread's turn, or if only it can set the alarm.
-// 2. If a turn is to come and does not, the alarm thread wakes the driver's task, and again each time that this was polled
-//    in vain: the worker that polled it may block before its pass, and another may be idle.
+// 2. If a turn is to come and does not, the alarm thread wakes the driver's task, and again each time that this was
+//    polled in vain: the worker that polled it may block before its pass, and another may be idle.
 // 3. All entries up to `reached` have been taken out, or the scan in progress repeats, and none is inserted any more.
 // 4. While a test sets the time, the test fires timers, and no turn begins.
 // 5. A timer that has ended keeps no waker, no alarm and no runtime.
-// 6. Nobody who registers a deadline wakes the driver's task, except on a paused clock: tokio keeps a task that a worker
-//    wakes for that worker, which may compute.
+// 6. Nobody who registers a deadline wakes the driver's task, except on a paused clock: tokio keeps a task that a
+//    worker wakes for that worker, which may compute.
 
 mod alarm;
 mod lease;
@@ -199,8 +199,8 @@ impl Engine {
         Tick(self.reached.load(SeqCst))
     }
 
-    /// The runtime's I/O driver has reported the alarm's file. Returns the tick for which that was set; `None` if it was
-    /// reported before. The next report calls `waker`.
+    /// The runtime's I/O driver has reported the alarm's file. Returns the tick for which that was set; `None` if it
+    /// was reported before. The next report calls `waker`.
     pub(crate) fn reported(&'static self, waker: &Waker) -> Option<Tick> {
         let state = self.parker.lock();
         let TurnAlarm::Timerfd(alarm) = &state.alarm else { return None };
@@ -214,14 +214,14 @@ impl Engine {
         None
     }
 
-    /// The driver's task was polled, and a turn is to come. Returns whether the runtime's own drivers bring it. Otherwise
-    /// the task does, after a pass: the worker that polled it may block before that.
+    /// The driver's task was polled, and a turn is to come. Returns whether the runtime's own drivers bring it.
+    /// Otherwise the task does, after a pass: the worker that polled it may block before that.
     pub(crate) fn set_off(&'static self) -> bool {
         self.set_off_alarm(&mut self.parker.lock())
     }
 
-    /// A sleep until `deadline` begins to wait. If tokio has paused the clock, and its timers have processed that in a pass
-    /// in which none of ours was due, it is reached, too.
+    /// A sleep until `deadline` begins to wait. If tokio has paused the clock, and its timers have processed that in a
+    /// pass in which none of ours was due, it is reached, too.
     #[cold]
     pub(crate) fn catch_up(&self, deadline: Tick) {
         if deadline <= self.reached() || deadline > self.clock.now() || instant::clock_is_the_systems() {

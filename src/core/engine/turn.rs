@@ -109,8 +109,9 @@ impl Engine {
 
 impl TimerLease {
     /// Runs a turn, unless the timer has ended, a test sets the time, or another turn is in progress, which then scans
-    /// again. Fires what is due `until` a tick that the runtime's pass came after. `earliest` finds the earliest remaining
-    /// deadline. Returns `None` if more timers are due, and otherwise when the next turn begins, if that is known.
+    /// again. Fires what is due `until` a tick that the runtime's pass came after. `earliest` finds the earliest
+    /// remaining deadline. Returns `None` if more timers are due, and otherwise when the next turn begins, if that is
+    /// known.
     pub(crate) fn run_turn(self, by: By, until: Tick, earliest: fn(TimerLease) -> Tick) -> Option<Tick> {
         let Some(mut wakes) = self.engine().begin_turn(by) else {
             return Some(Tick::MAX);
@@ -155,8 +156,8 @@ impl TimerLease {
         self.fire_some(at, at, usize::MAX, &mut WakeList::default()).0
     }
 
-    /// Fires entries due at `at`, within the limit of `work`. It is `now`, or earlier. Returns how many, and the remaining
-    /// `work` if it fired all.
+    /// Fires entries due at `at`, within the limit of `work`. It is `now`, or earlier. Returns how many, and the
+    /// remaining `work` if it fired all.
     fn fire_some(self, at: Tick, now: Tick, mut work: usize, wakes: &mut WakeList) -> (usize, Option<usize>) {
         self.engine().turn_count.fetch_add(1, SeqCst);
         let mut fired = 0;

@@ -47,9 +47,10 @@ const ON_TIME: Duration = Duration::from_millis(5);
 
 /// Waits until `duration` has passed since this call.
 ///
-/// The time counts from the call, not from the first poll. The sleep never completes early. It completes once the runtime
-/// has looked at its sockets after the deadline. So with a zero `duration` the first poll is pending, and other tasks run
-/// before the next, as with tokio; that takes tens of microseconds. A sleep of more than 500 years ends after 500.
+/// The time counts from the call, not from the first poll. The sleep never completes early. It completes once the
+/// runtime has looked at its sockets after the deadline. So with a zero `duration` the first poll is pending, and other
+/// tasks run before the next, as with tokio; that takes tens of microseconds. A sleep of more than 500 years ends after
+/// 500.
 ///
 /// A sleep can be created and polled anywhere. On a runtime it waits on that runtime's timer, which needs neither
 /// `enable_time` nor `enable_io`. Elsewhere it waits on the timer that it was on before, or on the process's own timer,
@@ -94,8 +95,8 @@ pub(crate) fn limit(duration: Duration) -> Sleep {
     Sleep::new(clock::after(duration))
 }
 
-/// Waits until `deadline`. If it has passed, the first poll is ready only if the timer has fired a later sleep since. See
-/// [`sleep`].
+/// Waits until `deadline`. If it has passed, the first poll is ready only if the timer has fired a later sleep since.
+/// See [`sleep`].
 ///
 /// # Examples
 ///

@@ -95,8 +95,8 @@ impl AsyncWrite for Fake {
 /// What an operation returns if it ends: the limit and its length in its error, if there is one.
 type Result = std::result::Result<(), Option<(Limit, Duration)>>;
 
-/// An operation that waits: since when, what its last poll's waker counts, how often that was woken before, and whether it
-/// must be woken before a limit ends.
+/// An operation that waits: since when, what its last poll's waker counts, how often that was woken before, and whether
+/// it must be woken before a limit ends.
 #[derive(Debug, Clone)]
 struct Wait {
     since: u64,

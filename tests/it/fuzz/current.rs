@@ -26,8 +26,8 @@ pub(crate) enum Step {
     Receive(Duration),
     /// Spawns a task that sleeps, and aborts it after another time.
     Abort(Duration, Duration),
-    /// Only where the order of tasks cannot show: which of those that are due together runs first, before time advances or
-    /// after, is unspecified.
+    /// Only where the order of tasks cannot show: which of those that are due together runs first, before time advances
+    /// or after, is unspecified.
     Advance(Duration),
 }
 
