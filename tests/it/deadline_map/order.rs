@@ -4,7 +4,7 @@ use std::sync::Barrier;
 use std::thread;
 
 use crate::common::{HOUR, ms, must_end, paused, rounds};
-use hairspring::{DeadlineMap, Duration, Expirations, Instant, advance, sleep};
+use hairspring::{DeadlineMap, Duration, Expirations, Instant, sleep};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -150,14 +150,14 @@ fn a_map_without_its_stream_drops_nothing_early_on_a_clock_that_is_behind() {
     let map = Map::without_expirations();
     paused().block_on(async {
         (0..10_000).for_each(|key| _ = map.insert(key, 0, MINUTE));
-        advance(HOUR).await;
+        tokio::time::advance(HOUR).await;
         (10_000..20_000).for_each(|key| _ = map.insert(key, 0, MINUTE));
         assert_eq!(map.len(), 10_000);
     });
     paused().block_on(async {
         (0..10_000).for_each(|key| _ = map.insert(key, 0, MINUTE));
         assert!((0..10_000).all(|key| map.remaining(&key) == Some(MINUTE)));
-        advance(MINUTE).await;
+        tokio::time::advance(MINUTE).await;
         assert_eq!((map.len(), map.get(&0)), (20_000, None));
         (20_000..30_000).for_each(|key| _ = map.insert(key, 0, MINUTE));
         assert_eq!(map.len(), 20_000, "those that have expired were dropped");
