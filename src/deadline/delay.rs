@@ -1,6 +1,6 @@
 //! The sleep inside the [`Timeout`] that [`Deadline::limit`] returns.
 
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use super::Deadline;
@@ -55,6 +55,10 @@ impl Delay<Deadline> for DeadlineSleep {
 
     fn poll_delay(&mut self, cx: &mut Context<'_>, is_spent: bool) -> Poll<Result<(), Error>> {
         self.sleep.poll_delay(cx, is_spent)
+    }
+
+    fn keep(&mut self, waker: &Waker) {
+        self.sleep.keep(waker);
     }
 
     fn panic_with(&self, error: Error) -> ! {

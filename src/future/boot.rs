@@ -56,7 +56,7 @@
 
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::{Duration, SystemTime};
 
 use tokio::task::coop;
@@ -433,6 +433,10 @@ impl<T: ClockTime> Delay<T> for Sleep<T> {
         self.poll_clock(cx, is_spent)
     }
 
+    fn keep(&mut self, waker: &Waker) {
+        self.delay.keep(waker);
+    }
+
     fn panic_with(&self, error: Error) -> ! {
         self.delay.panic_with(error)
     }
@@ -461,7 +465,7 @@ impl<T: ClockTime> Future for Sleep<T> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         match ready!(self.poll_clock(cx, false)) {
             Ok(()) => {
-                self.delay.keep(cx.waker());
+                self.keep(cx.waker());
                 Poll::Ready(())
             }
             Err(error) => self.delay.panic_with(error),

@@ -10,7 +10,7 @@ use std::fmt::Debug;
 use std::future::Future;
 use std::ops::Add;
 use std::pin::Pin;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use crate::clock::{self, Instant};
@@ -70,6 +70,9 @@ pub trait Delay<T>: Debug + Send + Sync + Unpin + 'static {
     /// Polls. A ready poll spends the task's budget, unless `is_spent`.
     fn poll_delay(&mut self, cx: &mut Context<'_>, is_spent: bool) -> Poll<Result<(), Error>>;
 
+    /// Keeps the waker of the poll that has completed this, until the next reset.
+    fn keep(&mut self, waker: &Waker);
+
     /// Waits for a task that does not poll. If it need not wait, or cannot, it wakes the task, whose poll finds out.
     #[cold]
     fn wait_for(&mut self, waker: Waker) {
@@ -119,6 +122,11 @@ impl Delay<Instant> for Sleep {
     #[inline]
     fn poll_delay(&mut self, cx: &mut Context<'_>, is_spent: bool) -> Poll<Result<(), Error>> {
         self.poll_elapsed(cx, is_spent)
+    }
+
+    #[inline]
+    fn keep(&mut self, waker: &Waker) {
+        self.keep(waker);
     }
 
     fn panic_with(&self, error: Error) -> ! {
@@ -204,8 +212,8 @@ impl<T: Time> TrySleep<T> {
         self.sleep.is_elapsed()
     }
 
-    /// Sets a new deadline, in any state, as [`Sleep::reset_at`] does. But one that has completed wakes no task until
-    /// it is polled again.
+    /// Sets a new deadline, in any state, as [`Sleep::reset_at`] does. After an error it wakes no task until it is
+    /// polled again.
     ///
     /// # Examples
     ///
@@ -228,6 +236,10 @@ impl<T: Time> Future for TrySleep<T> {
     type Output = Result<(), Error>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.sleep.poll_delay(cx, false)
+        let slept = ready!(self.sleep.poll_delay(cx, false));
+        if slept.is_ok() {
+            self.sleep.keep(cx.waker());
+        }
+        Poll::Ready(slept)
     }
 }

@@ -143,6 +143,34 @@ fn so_do_sleeps_on_other_clocks() {
     });
 }
 
+#[test]
+fn so_do_fallible_sleeps() {
+    each_waits(|| async {
+        let timer = Timer::current();
+        let slept = again(timer.try_sleep(ms(1)), |sleep| sleep.reset_at(Instant::now() + ms(10))).await;
+        assert_eq!(slept, Ok(()));
+        let slept = again(timer.try_sleep(ms(10)), |sleep| sleep.reset_at(Instant::now() - HOUR)).await;
+        assert_eq!(slept, Ok(()));
+    });
+    each_waits(|| async {
+        let sleep = boot::sleep(ms(1)).fallible();
+        assert_eq!(again(sleep, |sleep| sleep.reset_at(boot::Instant::now() + ms(10))).await, Ok(()));
+    });
+}
+
+/// The task's next poll returns the error.
+#[test]
+fn a_completed_sleep_that_is_reset_on_a_timer_that_has_ended_wakes_its_task() {
+    each_waits(|| async {
+        let timer = Timer::builder().build().unwrap();
+        let ended = again(timer.try_sleep(ms(10)), |sleep| {
+            timer.shutdown();
+            sleep.reset_at(Instant::now() + HOUR);
+        });
+        assert!(ended.await.is_err_and(|error| error.is_shutdown()));
+    });
+}
+
 /// tokio's interval does so after a reset, and only then.
 #[test]
 fn an_interval_wakes_the_task_of_its_last_tick_if_it_is_reset() {

@@ -66,6 +66,8 @@ pub(crate) enum When {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Answer {
     Ready,
+    /// Ready, as the poll before.
+    Still,
     Pending,
     /// A waker has panicked.
     Thrown,

@@ -82,7 +82,10 @@ pub(super) enum State {
     Fired,
     /// Woken when its timer was shut down, and not polled since.
     Lost,
-    Done,
+    /// A reset makes it wait with the waker of that token.
+    Done {
+        token: u64,
+    },
 }
 
 struct Place {
@@ -136,6 +139,8 @@ pub(super) enum ToReset {
     Wakes,
     /// The sleep may already be about to fire.
     Unsure(Limbo),
+    /// A completed sleep waits as if it had been polled, or wakes its task if that poll would not be pending.
+    Again(Answer),
 }
 
 impl Model {
@@ -270,14 +275,14 @@ impl Model {
         let expiry = self.setup.expiry(self.places[slot].deadline);
         let (answer, after) = match self.places[slot].state {
             State::Empty => unreachable!("there is a sleep"),
-            State::Done => (Answer::Ready, State::Done),
+            State::Done { .. } => (Answer::Still, State::Done { token }),
             state @ (State::Idle | State::Fired | State::Lost) if self.places[slot].era != self.era => {
                 (Answer::Shutdown, state)
             }
             _ if self.now() >= expiry => {
                 let limbo = self.limbo_of(slot);
                 self.limbo.extend(limbo);
-                (Answer::Ready, State::Done)
+                (Answer::Ready, State::Done { token })
             }
             State::Waiting { expiry, .. } => (Answer::Pending, State::Waiting { expiry, token }),
             _ if expiry < u64::MAX && !self.has_room() => (Answer::Full, State::Idle),
@@ -302,9 +307,9 @@ impl Model {
         let (now, deadline) = (self.now(), self.places[slot].deadline);
         let expiry = self.setup.expiry(deadline);
         let state = match (expected, answer) {
-            (Answer::Ready, Answer::Ready) | (Answer::Pending, Answer::Pending | Answer::Thrown) => {
-                self.places[slot].state
-            }
+            (Answer::Ready, Answer::Ready)
+            | (Answer::Still, Answer::Ready | Answer::Thrown)
+            | (Answer::Pending, Answer::Pending | Answer::Thrown) => self.places[slot].state,
             // The drop of another waker panicked. The sleep is out of the timer, but its poll gave no answer.
             (Answer::Ready, Answer::Thrown) => State::Fired,
             (Answer::Shutdown, Answer::Shutdown) | (Answer::Full, Answer::Full) => State::Idle,
@@ -315,11 +320,11 @@ impl Model {
                 State::Waiting { expiry, token }
             }
             // After a shutdown, a sleep may still be ready if its deadline has passed.
-            (Answer::Shutdown, Answer::Ready) if now >= deadline => State::Done,
+            (Answer::Shutdown, Answer::Ready) if now >= deadline => State::Done { token },
             _ => panic!("a poll at {now}, with a deadline of {deadline}, is {answer:?} instead of {expected:?}"),
         };
         // If a poll has panicked, either answer is allowed.
-        assert!(sleep.is_elapsed() == (state == State::Done) || state == State::Fired, "is_elapsed");
+        assert!(sleep.is_elapsed() == matches!(state, State::Done { .. }) || state == State::Fired, "is_elapsed");
         self.put(slot, sleep, kept, state);
     }
 
@@ -337,6 +342,11 @@ impl Model {
             State::Waiting { token, .. } => {
                 place.state = State::Waiting { expiry, token };
                 ToReset::Waits
+            }
+            State::Done { token } => {
+                self.resetting.push((token, false));
+                place.state = State::Idle;
+                ToReset::Again(self.before_poll(slot, token))
             }
             _ => {
                 place.state = State::Idle;
@@ -370,6 +380,13 @@ impl Model {
                     self.places[slot].state = State::Waiting { expiry, token };
                 } else if !woken {
                     self.limbo.push(limbo);
+                }
+            }
+            ToReset::Again(answer) => {
+                let (_, woken) = self.resetting.pop().expect("it was put there");
+                assert_eq!(woken, answer != Answer::Pending, "a completed sleep that is reset: {answer:?}");
+                if answer == Answer::Ready {
+                    self.places[slot].state = State::Fired;
                 }
             }
         }
