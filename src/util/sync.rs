@@ -12,6 +12,7 @@
 // 4. `FairMutex::waiting` is not zero while any thread is in the slow path of `lock`. Only that path writes to it.
 
 use std::sync::{LockResult, Mutex as StdMutex, MutexGuard as StdGuard, OnceLock, PoisonError, TryLockError};
+use std::time::Duration;
 
 use forkguard::Guard;
 
@@ -187,6 +188,9 @@ pub(crate) fn lock<T>(mutex: &StdMutex<T>) -> StdGuard<'_, T> {
 /// The maximum number of yields in [`FairMutex::give_way`]. Waking a thread takes tens of microseconds.
 const YIELDS: u32 = 256;
 
+/// After this time it yields no more. On a busy machine each yield may take milliseconds.
+const YIELD_TIME: Duration = Duration::from_millis(1);
+
 /// A mutex that a thread can lock repeatedly without starving others.
 ///
 /// The standard mutex goes to the first thread that asks. A thread that unlocks it and immediately locks it again
@@ -197,11 +201,14 @@ pub(crate) struct FairMutex<T> {
     waiting: AtomicU32,
     /// How many threads have locked it after a wait.
     served: AtomicU32,
+    /// What that was when it last gave way in vain: the same threads still wait, perhaps with a low priority.
+    in_vain: AtomicU32,
 }
 
 impl<T> FairMutex<T> {
     pub(crate) fn new(value: T) -> Self {
-        FairMutex { mutex: Mutex::new(value), waiting: AtomicU32::new(0), served: AtomicU32::new(0) }
+        let [waiting, served, in_vain] = [0, 0, u32::MAX].map(AtomicU32::new);
+        FairMutex { mutex: Mutex::new(value), waiting, served, in_vain }
     }
 
     #[inline]
@@ -226,19 +233,26 @@ impl<T> FairMutex<T> {
     #[inline]
     pub(crate) fn give_way(&self) {
         if self.waiting.load(Ordering::Relaxed) > 0 {
-            self.let_others_run();
+            self.let_others_run(yield_now);
         }
     }
 
     #[cold]
-    fn let_others_run(&self) {
-        let served = self.served.load(Ordering::Relaxed);
+    fn let_others_run(&self, yields: impl Fn()) {
+        let (start, served) = (now(), self.served.load(Ordering::Relaxed));
+        if self.in_vain.load(Ordering::Relaxed) == served {
+            return;
+        }
         for _ in 0..YIELDS {
-            yield_now();
+            yields();
             if self.waiting.load(Ordering::Relaxed) == 0 || self.served.load(Ordering::Relaxed) != served {
                 return;
             }
+            if now() - start >= YIELD_TIME {
+                break;
+            }
         }
+        self.in_vain.store(served, Ordering::Relaxed);
     }
 }
 
@@ -297,6 +311,7 @@ pub(crate) fn generation() -> u32 {
 
 #[cfg(all(test, not(hairspring_loom)))]
 mod tests {
+    use std::cell::Cell;
     use std::sync::Arc;
     use std::thread;
 
@@ -322,5 +337,24 @@ mod tests {
         });
         assert!(holds.count() < 1_000);
         waits.join().unwrap();
+    }
+
+    /// A bug that this crate had: beside busy threads a turn gave way to a thread of low priority for 0.9 s.
+    #[test]
+    fn it_gives_way_to_a_thread_that_does_not_run_for_a_millisecond_and_only_once() {
+        let mutex = FairMutex::new(());
+        let yields = Cell::new(0);
+        let give_way = || {
+            mutex.let_others_run(|| {
+                yields.set(yields.get() + 1);
+                thread::sleep(YIELD_TIME);
+            });
+            yields.take()
+        };
+        mutex.waiting.store(1, Ordering::Relaxed);
+        assert_eq!([give_way(), give_way()], [1, 0]);
+        // Another waits once that one has locked it.
+        mutex.served.store(1, Ordering::Relaxed);
+        assert_eq!([give_way(), give_way()], [1, 0]);
     }
 }
