@@ -107,8 +107,8 @@ impl Metrics {
         self.inserted - self.expired - self.pending
     }
 
-    /// Returns how often the map has refused an entry because it was [at
-    /// capacity](crate::deadline_map::Builder::max_entries). This is zero for a queue, and for a map without a limit.
+    /// Returns how often the map has refused an entry because it was
+    /// [full](crate::deadline_map::Builder::max_entries). This is zero for a queue, and for a map without a limit.
     ///
     /// # Examples
     ///

@@ -190,7 +190,7 @@ pub fn interval(period: Duration) -> Interval<Instant> {
 /// The future that [`sleep`] and [`sleep_until`] return.
 ///
 /// It is `Unpin`. Once it has completed, every poll is ready until you reset it, even if the clock is set back. It
-/// panics if it has to wait and its timer is at capacity or was shut down; after [`fallible`](Sleep::fallible), it
+/// panics if it has to wait and its timer is full or was shut down; after [`fallible`](Sleep::fallible), it
 /// returns an error instead.
 ///
 /// `T` is a time on its clock: this one, or the wall clock for [`wall::Sleep`](crate::wall::Sleep).

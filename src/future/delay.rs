@@ -134,9 +134,9 @@ impl Delay<Instant> for Sleep {
     }
 }
 
-/// A sleep that returns an [`Error`] if its timer is at capacity or was shut down. Other futures panic then.
+/// A sleep that returns an [`Error`] if its timer is full or was shut down. Other futures panic then.
 ///
-/// It resolves to `Ok` at the deadline, never before. If the timer is at capacity, the first poll returns the error,
+/// It resolves to `Ok` at the deadline, never before. If the timer is full, the first poll returns the error,
 /// and another poll tries again; sleeps do not queue for room. A reset of a waiting sleep needs no new room. If the
 /// timer is shut down while the sleep waits, it resolves to the error immediately; a sleep that was given no timer
 /// continues on the runtime's next.

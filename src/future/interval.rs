@@ -132,7 +132,7 @@ impl MissedTickBehavior {
     }
 }
 
-/// An interval that returns an [`Error`] if a tick has to wait and its timer is [at capacity](Error::is_at_capacity) or
+/// An interval that returns an [`Error`] if a tick has to wait and its timer is [full](Error::is_at_capacity) or
 /// was [shut down](Error::is_shutdown). [`Interval::fallible`] returns it.
 ///
 /// # Examples

@@ -83,8 +83,8 @@ impl Timer {
     ///
     /// # Errors
     ///
-    /// Resolves to an error if the sleep has to wait and the timer is [at
-    /// capacity](crate::error::Error::is_at_capacity) or was [shut down](crate::error::Error::is_shutdown).
+    /// Resolves to an error if the sleep has to wait and the timer is
+    /// [full](crate::error::Error::is_at_capacity) or was [shut down](crate::error::Error::is_shutdown).
     ///
     /// # Examples
     ///

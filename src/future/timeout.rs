@@ -149,10 +149,10 @@ impl<F, T: Time, E> Timeout<F, T, E> {
     }
 
     /// Returns the same timeout with errors in place of panics. Its error says which it is: the deadline [passed
-    /// first](Error::is_elapsed), or the future has to wait and the timer is [at capacity](Error::is_at_capacity) or
+    /// first](Error::is_elapsed), or the future has to wait and the timer is [full](Error::is_at_capacity) or
     /// was [shut down](Error::is_shutdown).
     ///
-    /// The future is polled first, so a timer at capacity does not affect one that is ready immediately. The future
+    /// The future is polled first, so a full timer does not affect one that is ready immediately. The future
     /// survives an error: poll again to retry, or take it out with [`into_inner`](Timeout::into_inner).
     ///
     /// # Examples

@@ -44,7 +44,7 @@ const ENTRIES_MAX: &str = "hairspring_entries_max";
 /// | `hairspring_timers_registered_total` | counter | timers | those that had to wait |
 /// | `hairspring_timers_fired_total` | counter | timers | those that fired |
 /// | `hairspring_timers_cancelled_total` | counter | timers | those that ended without firing: dropped, found past their deadline by a poll or a reset, or shut down |
-/// | `hairspring_timers_refused_total` | counter | registrations | those refused because the timer was at capacity |
+/// | `hairspring_timers_refused_total` | counter | registrations | those refused because the timer was full |
 /// | `hairspring_timers_pending` | gauge | timers | those that wait now |
 /// | `hairspring_timers_max_pending` | gauge | timers | how many may wait at a time; absent if there is no limit |
 /// | `hairspring_lateness_seconds` | histogram | seconds | how late each timer fired |
@@ -58,7 +58,7 @@ const ENTRIES_MAX: &str = "hairspring_entries_max";
 /// | `hairspring_entries_inserted_total` | counter | entries | those inserted |
 /// | `hairspring_entries_expired_total` | counter | entries | those handed out after their deadlines |
 /// | `hairspring_entries_removed_total` | counter | entries | those removed in any other way |
-/// | `hairspring_entries_refused_total` | counter | entries | those refused because the map was at capacity |
+/// | `hairspring_entries_refused_total` | counter | entries | those refused because the map was full |
 /// | `hairspring_entries_pending` | gauge | entries | those there now, including expired ones that were not yet handed out |
 /// | `hairspring_entries_max` | gauge | entries | how many the map may hold; absent if there is no limit |
 ///
@@ -320,7 +320,7 @@ fn describe_timer() {
         Unit::Count,
         "Timers that ended without firing: dropped, found past their deadline by a poll or a reset, or shut down."
     );
-    describe_counter!(REFUSED, Unit::Count, "Registrations refused because the timer was at capacity.");
+    describe_counter!(REFUSED, Unit::Count, "Registrations refused because the timer was full.");
     describe_counter!(TURNS, Unit::Count, "Checks for due timers.");
     describe_gauge!(PENDING, Unit::Count, "Timers waiting now.");
     describe_gauge!(MAX_PENDING, Unit::Count, "How many timers may wait at a time.");
@@ -332,7 +332,7 @@ fn describe_entries() {
     describe_counter!(INSERTED, Unit::Count, "Entries inserted into a map or a queue.");
     describe_counter!(EXPIRED, Unit::Count, "Entries of a map or a queue handed out after their deadlines.");
     describe_counter!(REMOVED, Unit::Count, "Entries of a map or a queue removed in any other way.");
-    describe_counter!(ENTRIES_REFUSED, Unit::Count, "Entries refused because the map was at capacity.");
+    describe_counter!(ENTRIES_REFUSED, Unit::Count, "Entries refused because the map was full.");
     describe_gauge!(ENTRIES_PENDING, Unit::Count, "Entries of a map or a queue now.");
     describe_gauge!(ENTRIES_MAX, Unit::Count, "How many entries a map may hold.");
 }

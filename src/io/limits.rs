@@ -183,7 +183,7 @@ impl Limits {
             sleep.end_at(end);
             match ready!(sleep.poll(cx)) {
                 Ok(()) => now = sleep.reached().max(end),
-                // The timer is at capacity, or the runtime was shut down and must not wait for this thread.
+                // The timer is full, or the runtime was shut down and must not wait for this thread.
                 Err(error) => {
                     self.operation_ended(side, false);
                     return Poll::Ready(error.into());

@@ -126,7 +126,7 @@ impl Builder {
         self
     }
 
-    /// Names the timer. Errors ("the timer `requests` is at capacity"), spans and `Debug` show the name. It need not be
+    /// Names the timer. Errors ("the timer `requests` is full"), spans and `Debug` show the name. It need not be
     /// unique.
     ///
     /// # Examples
@@ -149,7 +149,7 @@ impl Builder {
 
     /// Limits how many sleeps may wait at a time. The limit must be at least 1; by default there is none.
     ///
-    /// While that many sleeps wait, the timer is at capacity, and refuses a future that has to wait. What then happens
+    /// While that many sleeps wait, the timer is full, and refuses a future that has to wait. What then happens
     /// depends on the future:
     ///
     /// - What [`fallible`](crate::Timeout::fallible) returns, and a [`try_sleep`](Timer::try_sleep), resolve to an
@@ -161,7 +161,7 @@ impl Builder {
     /// A sleep counts from the first poll that finds its deadline ahead until it fires, is dropped or is shut down, or
     /// until a poll or a reset finds the deadline passed. After it has fired, a reset makes it count again from the
     /// next poll that finds its deadline ahead. An interval counts from a poll that finds its tick ahead until that is
-    /// due. A timer at capacity does not affect sleeps that already wait.
+    /// due. A full timer does not affect sleeps that already wait.
     ///
     /// A `TimeoutStream` counts as one for each direction. When a wait ends early or is postponed, it does not touch
     /// the timer, and counts until the deadline for which it waited. Dropping it makes room immediately.

@@ -193,7 +193,7 @@ impl Timer {
         !self.lease.serves()
     }
 
-    /// This timer, for an item that cannot return an error while the timer is at capacity.
+    /// This timer, for an item that cannot return an error while the timer is full.
     /// Panics if the timer has `max_pending`.
     #[track_caller]
     pub(crate) fn unlimited(&self, item: &str) -> &Timer {
@@ -234,7 +234,7 @@ impl fmt::Debug for Timer {
 /// cancelled. A sleep that is ready at its first poll is never registered.
 ///
 /// Shards are read one after the other. While other threads use the timer, a sum may therefore describe a state that
-/// never existed, such as more pending timers than the capacity.
+/// never existed, such as more pending sleeps than the maximum.
 ///
 /// The metrics stay readable as long as you have a handle to the timer, also after it has ended. Two snapshots are
 /// equal if all of their counts and the lateness are.
@@ -339,7 +339,7 @@ impl Metrics {
         self.registered() - self.fired() - self.pending()
     }
 
-    /// Returns how often a registration was refused because the timer was [at capacity](Builder::max_pending). A refused
+    /// Returns how often a registration was refused because the timer was [full](Builder::max_pending). A refused
     /// sleep is counted nowhere else, and counts again if it is polled again.
     ///
     /// # Examples

@@ -59,14 +59,14 @@ impl From<Elapsed> for io::Error {
     }
 }
 
-/// The error of a timer that was shut down or is at capacity, of [`Timer::try_current`](crate::Timer::try_current)
+/// The error of a timer that was shut down or is full, of [`Timer::try_current`](crate::Timer::try_current)
 /// outside a runtime, and of a [fallible timeout](crate::Timeout::fallible) if the deadline passes first.
 ///
 /// The methods tell these cases apart. Two errors are equal if their messages are, including the timer's name and the
 /// number of pending sleeps.
 ///
 /// Converts to an [`io::Error`] with this as the inner error. Its kind is
-/// [`QuotaExceeded`](io::ErrorKind::QuotaExceeded) if the timer is at capacity,
+/// [`QuotaExceeded`](io::ErrorKind::QuotaExceeded) if the timer is full,
 /// [`TimedOut`](io::ErrorKind::TimedOut) if the deadline passed,
 /// [`InvalidInput`](io::ErrorKind::InvalidInput) for an [invalid](Error::is_invalid) deadline, and
 /// [`Other`](io::ErrorKind::Other) if the timer was shut down or there is no runtime.
@@ -134,7 +134,7 @@ impl Error {
         matches!(self.kind, Kind::Shutdown | Kind::RuntimeEnded)
     }
 
-    /// Creates the error of a timer that is at capacity.
+    /// Creates the error of a timer that is full.
     ///
     /// # Examples
     ///
@@ -151,7 +151,7 @@ impl Error {
         Error { pending, timer, ..Error::at_capacity() }
     }
 
-    /// Returns whether the timer is at capacity. Retrying later may succeed.
+    /// Returns whether the timer is full. Retrying later may succeed.
     ///
     /// # Examples
     ///
@@ -246,8 +246,8 @@ impl fmt::Display for Error {
             None => f.write_str("the timer ")?,
         }
         match (self.kind, self.pending) {
-            (Kind::AtCapacity, Some(pending)) => write!(f, "is at capacity: {pending} pending"),
-            (Kind::AtCapacity, None) => f.write_str("is at capacity"),
+            (Kind::AtCapacity, Some(pending)) => write!(f, "is full: {pending} pending"),
+            (Kind::AtCapacity, None) => f.write_str("is full"),
             (Kind::Invalid, _) => f.write_str("does not accept this deadline"),
             _ => f.write_str("has ended: it was shut down, its runtime was, or its `ManualClock` was dropped"),
         }

@@ -10,7 +10,6 @@ use std::{env, fs};
 #[path = "../common/mod.rs"]
 mod common;
 
-mod capacity;
 mod collections;
 #[cfg(target_os = "linux")] // No other system's alarms take a file.
 mod files;
@@ -20,6 +19,7 @@ mod fork;
 mod idle;
 #[cfg(target_os = "linux")]
 mod limits;
+mod max_pending;
 mod memory;
 #[cfg(feature = "test-util")]
 mod nested;

@@ -8,7 +8,6 @@ mod budget;
 #[cfg(feature = "tokio-util")]
 mod cancellation_token;
 mod cancelled;
-mod capacity;
 mod clocks;
 mod deadline;
 mod deadline_map;
@@ -21,6 +20,7 @@ mod fuzz;
 mod hyper;
 mod interval;
 mod longest;
+mod max_pending;
 mod metrics;
 #[cfg(all(feature = "metrics", feature = "test-util"))]
 mod metrics_facade;

@@ -125,7 +125,7 @@ fn errors_name_the_timer() {
     let (timer, _runtime, first) = full("requests");
     let error = || error(&mut timer.try_sleep(HOUR));
     let full = error();
-    assert_eq!(full.to_string(), "the timer `requests` is at capacity: 1 pending");
+    assert_eq!(full.to_string(), "the timer `requests` is full: 1 pending");
     assert_eq!(full, error());
     assert_ne!(full, Error::at_capacity(), "an error that a user creates has neither a name nor a count");
     timer.shutdown();

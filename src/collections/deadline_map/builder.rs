@@ -1,4 +1,4 @@
-//! [`Builder`] configures a map. [`TryInsertError`] is the error of a map at capacity.
+//! [`Builder`] configures a map. [`TryInsertError`] is the error of a full map.
 
 use std::fmt;
 use std::hash::RandomState;
@@ -212,7 +212,7 @@ impl<K, V, S> Builder<K, V, S> {
     ///
     /// # Errors
     ///
-    /// Returns an error if the number of shards, the capacity or the maximum lifetime is out of range, or if the timer
+    /// Returns an error if the number of shards, `max_entries` or the maximum lifetime is out of range, or if the timer
     /// has [`max_pending`](crate::timer::Builder::max_pending).
     ///
     /// # Examples
@@ -276,13 +276,13 @@ impl<K, V, S: Clone> Clone for Builder<K, V, S> {
 /// sessions.insert("ann", 1, Duration::from_secs(30));
 /// sessions.insert("bob", 2, Duration::from_secs(30));
 /// let error = sessions.try_insert("cid", 3, Duration::from_secs(30)).unwrap_err();
-/// assert_eq!(error.to_string(), "the map `sessions` is at capacity: it has room for 2 entries");
+/// assert_eq!(error.to_string(), "the map `sessions` is full: it has room for 2 entries");
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct TryInsertError<K, V> {
     pub(super) key: K,
     pub(super) value: V,
-    pub(super) capacity: usize,
+    pub(super) max_entries: usize,
     pub(super) name: Option<&'static str>,
 }
 
@@ -308,16 +308,16 @@ impl<K, V> fmt::Display for TryInsertError<K, V> {
         if let Some(name) = &self.name {
             write!(f, "`{name}` ")?;
         }
-        let entries = if self.capacity == 1 { "entry" } else { "entries" };
-        write!(f, "is at capacity: it has room for {} {entries}", self.capacity)
+        let entries = if self.max_entries == 1 { "entry" } else { "entries" };
+        write!(f, "is full: it has room for {} {entries}", self.max_entries)
     }
 }
 
 // Keys and values need not be `Debug`.
 impl<K, V> fmt::Debug for TryInsertError<K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { capacity, name, .. } = self;
-        f.debug_struct("TryInsertError").field("capacity", capacity).field("name", name).finish_non_exhaustive()
+        let Self { max_entries, name, .. } = self;
+        f.debug_struct("TryInsertError").field("max_entries", max_entries).field("name", name).finish_non_exhaustive()
     }
 }
 

@@ -61,7 +61,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
         expect_room(self.shared.insert(self.new_entry(key, value, Expiry::At(clock::tick_of(deadline)))))
     }
 
-    /// Inserts an entry as [`insert`](DeadlineMap::insert) does, but returns an error if the map is at capacity.
+    /// Inserts an entry as [`insert`](DeadlineMap::insert) does, but returns an error if the map is full.
     ///
     /// # Errors
     ///
@@ -81,7 +81,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
     /// assert_eq!(map.try_insert("ann", 1, Duration::from_secs(30)), Ok(None));
     /// assert_eq!(map.try_insert("ann", 2, Duration::from_secs(30)), Ok(Some(1)), "this takes no more room");
     /// let error = map.try_insert("bob", 3, Duration::from_secs(30)).unwrap_err();
-    /// assert_eq!(error.to_string(), "the map is at capacity: it has room for 1 entry");
+    /// assert_eq!(error.to_string(), "the map is full: it has room for 1 entry");
     /// assert_eq!(error.into_inner(), ("bob", 3));
     /// ```
     #[inline]
@@ -98,7 +98,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
     /// # Panics
     ///
     /// Panics as [`insert`](DeadlineMap::insert) does. [`try_insert_if_absent`](DeadlineMap::try_insert_if_absent)
-    /// returns an error if the map is at capacity.
+    /// returns an error if the map is full.
     ///
     /// # Examples
     ///
@@ -119,7 +119,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
     }
 
     /// Inserts an entry as [`insert_if_absent`](DeadlineMap::insert_if_absent) does, but returns an error if the map is
-    /// at capacity.
+    /// full.
     ///
     /// # Errors
     ///
@@ -158,7 +158,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
     ///
     /// # Panics
     ///
-    /// - Panics as [`insert`](DeadlineMap::insert) does. To get an error if the map is at capacity, call
+    /// - Panics as [`insert`](DeadlineMap::insert) does. To get an error if the map is full, call
     ///   [`get`](DeadlineMap::get) and [`try_insert_if_absent`](DeadlineMap::try_insert_if_absent).
     /// - Panics if `make` panics or [uses this map](DeadlineMap#locks-and-your-code). The map is unchanged.
     /// - Panics if `clone` does. A value that `make` has returned stays in the map.

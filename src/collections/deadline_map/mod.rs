@@ -27,7 +27,7 @@
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]
 //! # async fn main() {
 //! let (sessions, mut expirations) = DeadlineMap::builder().name("sessions").max_entries(10_000).build().unwrap();
-//! // Returns an error instead of panicking if the map is at capacity.
+//! // Returns an error instead of panicking if the map is full.
 //! assert!(sessions.try_insert(17, Session { user: "ann", requests: 0 }, IDLE).is_ok());
 //!
 //! // A request counts, and keeps the session alive.

@@ -58,7 +58,7 @@ impl Map {
     /// The same. Returns whether it got an entry of that key.
     fn replace(&self, key: u64, deadline: Tick) -> bool {
         let new = Insert { hash: self.hash(&key), key, value: (), expires: Expiry::At(deadline), now: Tick::ZERO };
-        let Ok(replaced) = self.shared.insert(new) else { panic!("this map has no capacity") };
+        let Ok(replaced) = self.shared.insert(new) else { panic!("this map has no limit") };
         replaced.is_some()
     }
 

@@ -214,7 +214,7 @@ impl<K, V> Shared<K, V> {
         }
         inserted.map_err(|Insert { key, value, .. }| {
             self.capacity.refuse();
-            TryInsertError { key, value, capacity: self.capacity.most().unwrap_or_default(), name: self.name }
+            TryInsertError { key, value, max_entries: self.capacity.most().unwrap_or_default(), name: self.name }
         })
     }
 
@@ -268,7 +268,7 @@ impl<K, V> Shared<K, V> {
         code()
     }
 
-    /// Drops one expired entry of a map that is at capacity and has no consumer. Returns whether there was one.
+    /// Drops one expired entry of a map that is full and has no consumer. Returns whether there was one.
     #[cold]
     fn make_room(&self, now: Tick) -> bool {
         for shard in self.iter() {

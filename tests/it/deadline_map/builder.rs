@@ -1,4 +1,4 @@
-//! Settings of a `DeadlineMap`: capacity, hasher, maximum lifetime and name.
+//! Settings of a `DeadlineMap`: `max_entries`, hasher, maximum lifetime and name.
 
 use std::hash::{BuildHasherDefault, Hasher};
 use std::io;
@@ -36,7 +36,7 @@ fn a_refusal_names_the_map_and_gives_everything_back() {
     let value = Arc::new(3);
     map.insert("a", Arc::new(1), HOUR);
     map.insert("b", Arc::new(2), HOUR);
-    let message = "the map `sessions` is at capacity: it has room for 2 entries";
+    let message = "the map `sessions` is full: it has room for 2 entries";
     let full = map.try_insert("c", value.clone(), HOUR).unwrap_err();
     assert_eq!(full.to_string(), message);
     assert!(matches!(full.into_inner(), ("c", back) if Arc::ptr_eq(&back, &value)));

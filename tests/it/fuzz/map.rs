@@ -48,7 +48,7 @@ pub(crate) enum Op {
 
 /// What an insert that panics on a full map returns otherwise.
 fn unless_full<R>(insert: impl FnOnce() -> R) -> Option<R> {
-    panicked_with(insert).inspect_err(|message| assert!(message.contains("at capacity"), "{message}")).ok()
+    panicked_with(insert).inspect_err(|message| assert!(message.contains("full"), "{message}")).ok()
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -79,7 +79,7 @@ pub(crate) struct Pair {
     keys: usize,
     reach: u64,
     max_lifetime: Option<Duration>,
-    capacity: Option<usize>,
+    max_entries: Option<usize>,
     /// Whether the handles or the consumer may be dropped in this round.
     loses: bool,
     /// Whether time rarely passes, which lets many entries accumulate.
@@ -97,13 +97,13 @@ impl Target for Pair {
         let reach = random.pick(&[3, 8, 14, 32, 45, 55]);
         let max_lifetime = random.one_in(2).then(|| Duration::from_nanos(random.up_to_bits(reach + 1).max(1)));
         let loses = random.one_in(4);
-        let capacity = (!loses && random.one_in(3)).then(|| 1 + random.index(keys));
+        let max_entries = (!loses && random.one_in(3)).then(|| 1 + random.index(keys));
         let mut builder = DeadlineMap::builder().shards(shards).timer(&far.timer);
         if let Some(lifetime) = max_lifetime {
             builder = builder.max_lifetime(lifetime);
         }
-        if let Some(capacity) = capacity {
-            builder = builder.max_entries(capacity);
+        if let Some(max_entries) = max_entries {
+            builder = builder.max_entries(max_entries);
         }
         let (map, expirations) = builder.build().expect("good settings");
         let target = Pair {
@@ -120,12 +120,12 @@ impl Target for Pair {
             keys,
             reach,
             max_lifetime,
-            capacity,
+            max_entries,
             loses,
             grows: random.one_in(2),
         };
         let set_up = format!(
-            "{keys} keys, {shards} shards, capacity {capacity:?}, lives of {max_lifetime:?}, tick {tick}, a \
+            "{keys} keys, {shards} shards, max_entries {max_entries:?}, lives of {max_lifetime:?}, tick {tick}, a \
              resolution of {resolution}, distances of {reach} bits"
         );
         Round { target, length: random.pick(&[100, 1_000, 4_000]), set_up }
@@ -245,7 +245,7 @@ impl Pair {
     ) {
         let Some(map) = self.handles.first() else { return };
         let (now, alive) = (self.clock.now(), self.alive(key));
-        let is_full = alive.is_none() && Some(self.len()) == self.capacity;
+        let is_full = alive.is_none() && Some(self.len()) == self.max_entries;
         self.values += 1;
         let (inserted, len) = (insert(map, self.values), map.len());
         let unused = alive.map(|life| if replaces { life.value } else { self.values });

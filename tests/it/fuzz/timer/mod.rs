@@ -1,5 +1,5 @@
 //! A timer on a manual clock. Sleeps are created, polled, reset and dropped, also by wakers that are woken or dropped.
-//! Some wakers panic. The timer is shut down and replaced. Half of the timers have a capacity.
+//! Some wakers panic. The timer is shut down and replaced. Half of the timers have a `max_pending`.
 //!
 //! Each firing is checked as it happens. It must happen once, at the tick to which the deadline is rounded up, and wake
 //! the last waker given. After each operation, the timer's counts must match the model's.
@@ -32,7 +32,7 @@ pub(crate) enum Do {
     Panic,
     /// Replaces the sleep in the slot.
     Create(Slot, When),
-    /// Creates and polls sleeps in this many slots, which may exceed the capacity.
+    /// Creates and polls sleeps in this many slots, which may exceed that.
     CreateMany(Slot, usize, When),
     Poll(Slot),
     Reset(Slot, When),
@@ -302,15 +302,15 @@ fn advance_to_next() {
     });
 }
 
-/// A timer without sleeps accepts as many as its capacity, and no more.
+/// A timer without sleeps accepts as many as its `max_pending`, and no more.
 fn fill() {
     let far = |now: u64| now.checked_add(1 << 34).filter(|&far| far < u64::MAX - (1 << 34));
-    let (timer, far, capacity) = model::with(|model| {
-        (model.timer.clone(), far(model.now()).map(|far| model.instant_of(far)), model.setup.capacity)
+    let (timer, far, max_pending) = model::with(|model| {
+        (model.timer.clone(), far(model.now()).map(|far| model.instant_of(far)), model.setup.max_pending)
     });
-    let (Some(capacity), Some(far)) = (capacity, far) else { return };
-    let mut sleeps: Vec<_> = (0..=capacity).map(|_| timer.sleep_until(far).fallible()).collect();
+    let (Some(max_pending), Some(far)) = (max_pending, far) else { return };
+    let mut sleeps: Vec<_> = (0..=max_pending).map(|_| timer.sleep_until(far).fallible()).collect();
     let answers = sleeps.iter_mut().map(|sleep| polled(sleep, &mut Context::from_waker(Waker::noop())));
-    let expected = (0..=capacity).map(|at| if at < capacity { Answer::Pending } else { Answer::Full });
-    assert!(answers.eq(expected), "an empty timer accepts fewer or more sleeps than its capacity");
+    let expected = (0..=max_pending).map(|at| if at < max_pending { Answer::Pending } else { Answer::Full });
+    assert!(answers.eq(expected), "an empty timer accepts fewer or more sleeps than its `max_pending`");
 }

@@ -40,7 +40,7 @@ pub(super) fn with<R>(code: impl FnOnce(&mut Model) -> R) -> R {
 pub(super) struct Setup {
     /// In nanoseconds, and 1 if there is none.
     resolution: u64,
-    pub(super) capacity: Option<usize>,
+    pub(super) max_pending: Option<usize>,
 }
 
 impl Setup {
@@ -48,8 +48,8 @@ impl Setup {
         let resolution = random.pick(&[1, 1, 1, 1_000, 1_024, 700_000, 1_000_000, 1 << 29, 1_000_000_000]);
         // Less than the number of slots, so some sleeps find the timer full.
         let bits = u64::from(slots.ilog2());
-        let capacity = random.one_in(2).then(|| usize::try_from(random.up_to_bits(bits)).expect("few").max(1));
-        Setup { resolution, capacity }
+        let max_pending = random.one_in(2).then(|| usize::try_from(random.up_to_bits(bits)).expect("few").max(1));
+        Setup { resolution, max_pending }
     }
 
     fn build(self, clock: &ManualClock) -> Timer {
@@ -57,8 +57,8 @@ impl Setup {
         if self.resolution > 1 {
             builder = builder.resolution(Duration::from_nanos(self.resolution));
         }
-        if let Some(capacity) = self.capacity {
-            builder = builder.max_pending(capacity);
+        if let Some(max_pending) = self.max_pending {
+            builder = builder.max_pending(max_pending);
         }
         builder.build().expect("good settings")
     }
@@ -253,21 +253,21 @@ impl Model {
     }
 
     fn has_room(&self) -> bool {
-        let Some(capacity) = self.setup.capacity else { return true };
+        let Some(max_pending) = self.setup.max_pending else { return true };
         // What is never due needs none.
         let (waiting, now) = (self.waiting().filter(|&expiry| expiry < u64::MAX).count(), self.now());
         let due = if self.firing { self.waiting().filter(|&expiry| expiry <= now).count() } else { 0 };
         if due == 0 {
-            return waiting < capacity;
+            return waiting < max_pending;
         }
         // The current turn may have taken out due sleeps, which frees their room. Only the timer knows.
         let nevers = self.waiting().count() - waiting;
         let pending = usize::try_from(self.timer.metrics().pending()).expect("few") - nevers;
         assert!(
             waiting - due <= pending && pending <= waiting,
-            "{pending} are pending of {waiting}, {due} of which are due, with a capacity of {capacity}"
+            "{pending} are pending of {waiting}, {due} of which are due, with a limit of {max_pending}"
         );
-        pending < capacity
+        pending < max_pending
     }
 
     /// The answer that the poll must give. If the turn has perhaps not taken out the sleep yet, it may be pending, too.

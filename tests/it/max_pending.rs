@@ -1,4 +1,4 @@
-//! A timer with a capacity refuses sleeps exactly when it is full. The fuzzer's target `timer` compares random programs
+//! A timer with `max_pending` refuses sleeps exactly when it is full. The fuzzer's target `timer` compares random programs
 //! on full timers with a model.
 
 use std::future::pending;
@@ -23,7 +23,7 @@ fn a_panic_names_line_limit_and_fallible_form() {
         let of_first = format!("{}:{}:", file!(), line!() - 1);
         assert!(poll(&mut first).is_pending());
         let said = |message: String, line: u32| {
-            assert!(message.starts_with("the timer `requests` is at capacity: 1 pending"), "{message}");
+            assert!(message.starts_with("the timer `requests` is full: 1 pending"), "{message}");
             assert!(message.contains(&format!("{}:{line}:", file!())), "{message}");
             assert!(message.contains("use `fallible`"), "{message}");
         };
@@ -71,10 +71,10 @@ fn what_sets_no_limit_takes_no_room() {
 #[test]
 fn threads_that_compete_for_room_leave_the_count_right() {
     // So small that a single thread reaches it.
-    const CAPACITY: usize = 20;
+    const MAX_PENDING: usize = 20;
     must_end(|| {
         let runtime = multi_thread(2);
-        let timer = inside(&runtime, || Timer::builder().shards(2).max_pending(CAPACITY).build().unwrap());
+        let timer = inside(&runtime, || Timer::builder().shards(2).max_pending(MAX_PENDING).build().unwrap());
         let refusals = AtomicUsize::new(0);
         let compete = |seed| {
             let mut random = Random::new(seed);
@@ -100,9 +100,9 @@ fn threads_that_compete_for_room_leave_the_count_right() {
                 scope.spawn(move || compete(seed));
             }
         });
-        assert!(refusals.load(SeqCst) > 0, "the threads never reached the capacity");
+        assert!(refusals.load(SeqCst) > 0, "the threads never reached the maximum");
         assert_eq!(timer.metrics().pending(), 0);
-        let _all = [(); CAPACITY].map(|()| polled(timer.try_sleep(HOUR)));
-        assert!(poll(&mut timer.try_sleep(HOUR)).is_ready(), "the capacity has not changed");
+        let _all = [(); MAX_PENDING].map(|()| polled(timer.try_sleep(HOUR)));
+        assert!(poll(&mut timer.try_sleep(HOUR)).is_ready(), "the maximum has not changed");
     });
 }

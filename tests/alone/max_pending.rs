@@ -1,4 +1,4 @@
-//! What cannot return an error refuses a timer with a capacity at the line that chooses it.
+//! What cannot return an error refuses a timer with `max_pending` at the line that chooses it.
 
 use futures::stream::pending;
 use hairspring::{DeadlineMap, DelayQueue, StreamExt, Timer};
@@ -7,7 +7,7 @@ use crate::common::{HOUR, panicked, undriven};
 
 /// A bug that this crate had: a poll panicked later, once the timer was full.
 #[test]
-fn a_timer_with_a_capacity_is_refused_where_it_is_chosen() {
+fn a_timer_with_max_pending_is_refused_where_it_is_chosen() {
     let (timer, _runtime) = undriven(Timer::builder().max_pending(5));
     let refused = |item, line| {
         let why = "does not accept a timer with `max_pending` (here 5): build one without it";
