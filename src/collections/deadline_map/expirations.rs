@@ -16,7 +16,7 @@ use std::task::{Context, Poll, ready};
 use futures_core::Stream;
 use tokio::task::coop;
 
-use super::shard::Shared;
+use super::shared::Shared;
 use crate::clock::source::{LAST, any_is_held};
 use crate::future::LazySleep;
 use crate::wheel::Tick;

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::builder::Config;
-use super::shard::Shared;
+use super::shared::Shared;
 use super::state::Entry;
 use super::{Builder, Expirations, Metrics};
 #[cfg(feature = "metrics")]

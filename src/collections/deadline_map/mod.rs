@@ -46,12 +46,15 @@
 
 pub(crate) mod builder;
 mod by_key;
+mod common;
 mod consumer;
 pub(crate) mod expirations;
 pub(crate) mod map;
 #[cfg(test)]
 mod models;
+mod reentry;
 mod shard;
+mod shared;
 mod state;
 
 pub use super::Metrics;

@@ -1,0 +1,87 @@
+//! [`Common`]: what all shards of a map share, and its stream. It knows neither keys nor values.
+
+use std::panic::Location;
+use std::ptr;
+use std::time::Duration;
+
+use super::builder::Config;
+use super::consumer::Consumer;
+use super::reentry::Inside;
+use crate::core::capacity::Capacity;
+use crate::core::parker::Next;
+use crate::future::{LazySleep, TimerKind, now_on, sleep_made_at};
+use crate::timer::Timer;
+use crate::util::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use crate::wheel::Tick;
+
+pub(super) struct Common {
+    /// The tick at which each shard next has work; `Tick::MAX` if it has no entries.
+    // Separate from the data that each operation reads: the consumer reads few cache lines.
+    pub(super) next: Box<[Next]>,
+    pub(super) capacity: Capacity,
+    pub(super) max_lifetime: Option<Duration>,
+    pub(super) consumer: Consumer,
+    pub(super) name: Option<&'static str>,
+    /// The stream waits on it, and the map reads its clock.
+    pub(super) timer: Option<Timer>,
+    made: &'static Location<'static>,
+    /// The number of handles. Without any, the stream ends once it is empty.
+    pub(super) handles: AtomicUsize,
+}
+
+impl Common {
+    /// With one handle. The number of shards is a power of two.
+    #[track_caller]
+    pub(super) fn new(config: Config) -> Common {
+        let Config { shards, max_entries: most, max_lifetime, timer, name } = config;
+        let capacity = Capacity::new();
+        capacity.open(most);
+        let common = Common {
+            next: (0..shards).map(|_| Next::never()).collect(),
+            capacity,
+            max_lifetime,
+            consumer: Consumer::new(),
+            name,
+            timer,
+            made: Location::caller(),
+            handles: AtomicUsize::new(1),
+        };
+        // Created now: if a test has paused the clock here, the sleep stays on that clock.
+        common.consumer.stop_waiting(Some(common.endless_sleep()));
+        common
+    }
+
+    pub(super) fn endless_sleep(&self) -> LazySleep {
+        let sleep = sleep_made_at(self.timer.as_ref(), Tick::MAX, self.made);
+        LazySleep::new(sleep.of(TimerKind::DeadlineMap))
+    }
+
+    #[inline]
+    pub(super) fn now(&self) -> Tick {
+        now_on(self.timer.as_ref())
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.handles.load(SeqCst) == 0
+    }
+
+    /// Identifies this map: not zero.
+    #[inline]
+    pub(super) fn id(&self) -> usize {
+        ptr::from_ref(self).addr()
+    }
+
+    /// Runs `code` of the user under the lock of one of the map's shards.
+    #[inline]
+    pub(super) fn inside<R>(&self, code: impl FnOnce() -> R) -> R {
+        let _inside = Inside::enter(self.id());
+        code()
+    }
+
+    /// Entries were removed or postponed. A paused clock must not jump to their old deadlines.
+    pub(super) fn postponed(&self) {
+        if self.consumer.is_exact() {
+            self.consumer.postponed(self.next.iter().map(Next::get).min().unwrap_or(Tick::MAX));
+        }
+    }
+}
