@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::Deadline;
 use crate::clock::{self, Instant};
 use crate::future::delay::Delay;
-use crate::future::{Sleep, Time, TimerKind};
+use crate::future::{ItemKind, Sleep, Time};
 use crate::util::error::Error;
 
 /// A sleep until a deadline, which may be never. It is public for the parameters of a timeout, and users cannot name
@@ -49,8 +49,8 @@ impl Delay<Deadline> for DeadlineSleep {
         self.sleep.reset_at_tick(clock::tick_of(deadline.into()));
     }
 
-    fn of(self, kind: TimerKind) -> DeadlineSleep {
-        DeadlineSleep { sleep: self.sleep.of(kind), ..self }
+    fn as_part_of(self, kind: ItemKind) -> DeadlineSleep {
+        DeadlineSleep { sleep: self.sleep.as_part_of(kind), ..self }
     }
 
     fn poll_delay(&mut self, cx: &mut Context<'_>, is_spent: bool) -> Poll<Result<(), Error>> {

@@ -67,7 +67,7 @@ pub use crate::clock::jumping::Instant;
 use crate::clock::jumping::{ClockTime, Reading};
 use crate::core::jumps::{CHECK_INTERVAL, JumpListener};
 use crate::future::delay::{Delay, Time, TrySleep};
-use crate::future::{self, Interval, Timeout, TimerKind};
+use crate::future::{self, Interval, ItemKind, Timeout};
 use crate::timer::Timer;
 use crate::util::error::Error;
 use crate::wheel::{Tick, Ticks};
@@ -425,8 +425,8 @@ impl<T: ClockTime> Delay<T> for Sleep<T> {
         self.reset_at(deadline);
     }
 
-    fn of(self, kind: TimerKind) -> Self {
-        Sleep { delay: self.delay.of(kind), ..self }
+    fn as_part_of(self, kind: ItemKind) -> Self {
+        Sleep { delay: self.delay.as_part_of(kind), ..self }
     }
 
     fn poll_delay(&mut self, cx: &mut Context<'_>, is_spent: bool) -> Poll<Result<(), Error>> {

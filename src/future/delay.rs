@@ -14,7 +14,7 @@ use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use crate::clock::{self, Instant};
-use crate::future::{Sleep, TimerKind};
+use crate::future::{ItemKind, Sleep};
 use crate::util::error::Error;
 use crate::util::panics::catch_panic;
 
@@ -65,7 +65,7 @@ pub trait Delay<T>: Debug + Send + Sync + Unpin + 'static {
 
     /// The same sleep, as part of another item.
     #[must_use]
-    fn of(self, kind: TimerKind) -> Self;
+    fn as_part_of(self, kind: ItemKind) -> Self;
 
     /// Polls. A ready poll spends the task's budget, unless `is_spent`.
     fn poll_delay(&mut self, cx: &mut Context<'_>, is_spent: bool) -> Poll<Result<(), Error>>;
@@ -115,8 +115,8 @@ impl Delay<Instant> for Sleep {
     }
 
     #[inline]
-    fn of(self, kind: TimerKind) -> Sleep {
-        self.of(kind)
+    fn as_part_of(self, kind: ItemKind) -> Sleep {
+        self.as_part_of(kind)
     }
 
     #[inline]

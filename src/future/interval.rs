@@ -17,7 +17,7 @@ use crate::clock::jumping::duration_of_nanos;
 use crate::clock::{self, Instant};
 use crate::future::delay::{Delay, Time};
 use crate::future::spans::Spans;
-use crate::future::{TimerKind, sleep_until};
+use crate::future::{ItemKind, sleep_until};
 use crate::timer::Timer;
 use crate::util::error::Error;
 use crate::wheel::Tick;
@@ -223,7 +223,7 @@ impl<T: Time> Interval<T> {
         assert!(!period.is_zero(), "`period` must be non-zero.");
         let missed_tick_behavior = MissedTickBehavior::default();
         let spans = Spans::new("Interval", Location::caller(), || timer.and_then(|timer| timer.lease.name()));
-        let delay = delay.of(TimerKind::Interval);
+        let delay = delay.as_part_of(ItemKind::Interval);
         Interval { delay, ticked: None, period, missed: 0, missed_tick_behavior, spans }
     }
 

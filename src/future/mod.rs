@@ -16,8 +16,8 @@ use std::time::Duration;
 pub use delay::{Time, TrySleep};
 pub use interval::{Interval, MissedTickBehavior, TryInterval, interval, interval_at};
 pub(crate) use lazy_sleep::LazySleep;
+pub(crate) use sleep::{ItemKind, limit, sleep_made_at, sleep_on};
 pub use sleep::{Sleep, sleep, sleep_until};
-pub(crate) use sleep::{TimerKind, limit, sleep_made_at, sleep_on};
 pub(crate) use timeout::has_spent_the_budget;
 pub use timeout::{FutureExt, Timeout, timeout, timeout_at};
 

@@ -24,7 +24,8 @@ use crate::clock::source::LAST;
 use crate::clock::{self, Hooks, instant};
 use crate::core::registry::{self, TaskHooks};
 use crate::test_util::chance::{self, Random};
-use crate::test_util::keeper::{End, FAILED, Keeper, Limits};
+use crate::test_util::clock_thread::{self, End, Limits};
+use crate::test_util::keeper::{FAILED, Keeper};
 use crate::test_util::manual::ManualClock;
 use crate::test_util::own_runtime::{OwnRuntime, OwnThreads};
 use crate::test_util::settle::settle_for_a_while;
@@ -439,7 +440,7 @@ impl Bubble {
         let patience = self.grace.saturating_add(self.patience.unwrap_or(PATIENCE));
         let limit = self.limit.map_or(LAST, clock::after).min(LAST);
         let (sender, given_up) = oneshot::channel();
-        keeper.start(Some(Limits { grace: self.grace, patience, limit, give_up: sender, ends }));
+        clock_thread::start(&keeper, Some(Limits { grace: self.grace, patience, limit, give_up: sender, ends }));
         let output = unless_given_up(&keeper, &own, code(), limit, given_up).await;
         // No clock has moved since the future ended, and from now on none will.
         let _still = keeper.keep_still(None);

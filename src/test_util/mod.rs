@@ -60,6 +60,7 @@
 mod bubble;
 pub(crate) mod by_tokio;
 pub(crate) mod chance;
+mod clock_thread;
 pub(crate) mod held;
 mod hold;
 mod idle;

@@ -15,7 +15,7 @@ use crate::clock::{self, Hooks, Instant};
 use crate::core::engine::{TimerHold, TimerLease};
 use crate::core::registry;
 use crate::core::shard::Key;
-use crate::future::sleep::{TimerKind, WaitHooks};
+use crate::future::sleep::{ItemKind, WaitHooks};
 use crate::test_util::{held, lock, own_clock};
 use crate::util::sync::unpoisoned;
 use crate::wheel::Tick;
@@ -260,7 +260,7 @@ pub(super) fn of(timers: impl Iterator<Item = TimerLease>, now: Tick) -> Vec<Pen
             // Some only say that there is no limit.
             let all = entries.into_iter().filter(|(_, deadline)| *deadline < Tick::MAX);
             found.extend(all.map(|(key, deadline)| Pending {
-                place: places.get(&key).copied().unwrap_or((UNKNOWN, TimerKind::Sleep)),
+                place: places.get(&key).copied().unwrap_or((UNKNOWN, ItemKind::Sleep)),
                 deadline,
                 remaining: clock::duration_of(deadline - now),
             }));
@@ -281,7 +281,7 @@ pub(super) fn list(pending: &[Pending]) -> String {
     text
 }
 
-type Place = (&'static Location<'static>, TimerKind);
+type Place = (&'static Location<'static>, ItemKind);
 
 type Places = HashMap<Key, Place>;
 
@@ -298,7 +298,7 @@ static UNKNOWN: &Location<'static> = Location::caller();
 
 impl WaitHooks for Hooks {
     #[inline]
-    fn begins_to_wait(shard: usize, key: Key, made: &'static Location<'static>, kind: TimerKind) {
+    fn begins_to_wait(shard: usize, key: Key, made: &'static Location<'static>, kind: ItemKind) {
         if records() {
             places(shard).insert(key, (made, kind));
         }

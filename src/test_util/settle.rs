@@ -16,6 +16,7 @@ use tokio::task;
 use crate::clock::instant::{self, FAR_FUTURE};
 use crate::clock::{self, source::LAST};
 use crate::test_util::by_tokio;
+use crate::test_util::clock_thread;
 use crate::test_util::keeper::{FAILED, Keeper, Still, Waiting};
 use crate::test_util::manual::allowed;
 use crate::test_util::pause::{self, if_paused};
@@ -213,7 +214,7 @@ impl Settle {
             keeper.activity.call();
         }
         let (tell, told) = oneshot::channel();
-        keeper.tell_when_idle(Waiting { number: self.still.number, tell, gives_up: self.gives_up });
+        clock_thread::tell_when_idle(keeper, Waiting { number: self.still.number, tell, gives_up: self.gives_up });
         // An error means that the runtime has ended, which may be about to drop the task.
         if told.await.is_err() {
             assert!(!keeper.has_failed(), "{FAILED}");

@@ -9,7 +9,7 @@ use super::consumer::Consumer;
 use super::reentry::Inside;
 use crate::core::capacity::Capacity;
 use crate::core::parker::Next;
-use crate::future::{LazySleep, TimerKind, now_on, sleep_made_at};
+use crate::future::{ItemKind, LazySleep, now_on, sleep_made_at};
 use crate::timer::Timer;
 use crate::util::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use crate::wheel::Tick;
@@ -53,7 +53,7 @@ impl Common {
 
     pub(super) fn endless_sleep(&self) -> LazySleep {
         let sleep = sleep_made_at(self.timer.as_ref(), Tick::MAX, self.made);
-        LazySleep::new(sleep.of(TimerKind::DeadlineMap))
+        LazySleep::new(sleep.as_part_of(ItemKind::DeadlineMap))
     }
 
     #[inline]

@@ -223,7 +223,6 @@ impl<K, V> Shared<K, V> {
             }
         }
     }
-
 }
 
 #[cfg(feature = "metrics")]
@@ -249,6 +248,8 @@ impl<K, V> Drop for Shared<K, V> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::super::state::Expiry;
     use super::*;
 

@@ -10,20 +10,22 @@
 // 5. Only a ready poll spends the task's budget.
 // 6. A completed sleep that is no part of another item keeps the waker of its last poll until it is reset or dropped.
 
+mod place;
 mod poll;
 
-use std::num::NonZeroU32;
+use std::fmt;
 use std::panic::Location;
 use std::pin::Pin;
 use std::task::Waker;
 use std::time::Duration;
-use std::{fmt, mem};
 
+pub(crate) use self::place::ItemKind;
+use self::place::{Flags, Place};
 use crate::clock::instant::FAR_FUTURE;
-use crate::clock::{self, Hooks, Instant, source};
+use crate::clock::{self, Hooks, Instant};
 use crate::core::epoch::Epoch;
 use crate::core::registry;
-use crate::core::shard::{Key, Shard, ShardLease};
+use crate::core::shard::{Key, ShardLease};
 use crate::future::TrySleep;
 use crate::future::delay::Delay;
 use crate::future::spans::Spans;
@@ -33,7 +35,7 @@ use crate::wheel::Tick;
 pub(crate) trait WaitHooks {
     /// An entry of the shard at an address begins to wait. `made` is where the user's code created it.
     #[inline]
-    fn begins_to_wait(_shard: usize, _: Key, _made: &'static Location<'static>, _: TimerKind) {}
+    fn begins_to_wait(_shard: usize, _: Key, _made: &'static Location<'static>, _: ItemKind) {}
 
     #[inline]
     fn waits_no_more(_shard: usize, _: Key) {}
@@ -164,93 +166,6 @@ pub struct Sleep {
     spans: Spans,
 }
 
-/// The state of a sleep. Flags are never zero, which tells the variants apart: so a sleep has 40 bytes.
-enum Place {
-    Timer {
-        /// The shard of the timer that this waits on, last waited on, or was created on.
-        shard: Option<&'static Shard>,
-        /// The entry in that shard, while this waits.
-        key: Key,
-        flags: Flags,
-    },
-    /// It has completed, and keeps the waker of its last poll: after a reset it waits for that task, as tokio's does.
-    Kept(Kept),
-}
-
-enum Kept {
-    /// Of a sleep that finds a timer when it is reset.
-    Waker(Waker),
-    /// Of one on a chosen timer, or while a test controls a clock.
-    WithTimer(Box<(Waker, Option<&'static Shard>, Flags)>),
-}
-
-/// The kind of item that a sleep belongs to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(unreachable_pub)] // Rust 1.85 does not see that the methods of `Delay` name it.
-pub enum TimerKind {
-    Sleep,
-    Timeout,
-    Interval,
-    /// The timer of the first entry.
-    DelayQueue,
-    /// The timer of the first entry.
-    DeadlineMap,
-}
-
-/// The rest of the state in one word, which keeps a sleep at 40 bytes. From the lowest bits up: the epoch of its timer,
-/// the [`TimerKind`] of its owner, and the marks below.
-#[derive(Clone, Copy)]
-struct Flags(NonZeroU32);
-
-impl Flags {
-    const EPOCH: u32 = (1 << Epoch::BITS) - 1;
-    const KIND: u32 = 7 << Epoch::BITS;
-    /// Whether this last waited in a runtime that was ending, for an entry that may come before its deadline.
-    const ENDING: u32 = 1 << 27;
-    const CHOSEN: u32 = 1 << 29;
-    const STAGE: u32 = Flags::WAITING | Flags::DONE;
-
-    /// Stage: not registered.
-    const IDLE: u32 = 0;
-    /// Stage: registered with the timer, with the waker of the last poll.
-    const WAITING: u32 = 1 << 30;
-    /// Stage: completed by a poll, or reset to a time that a turn has reached.
-    const DONE: u32 = 1 << 31;
-
-    /// Always set.
-    const ANY: NonZeroU32 = NonZeroU32::new(1 << 28).unwrap();
-
-    #[inline]
-    fn of(bits: u32) -> Flags {
-        Flags(Flags::ANY | bits)
-    }
-
-    #[inline]
-    fn epoch(self) -> Epoch {
-        Epoch(self.0.get() & Flags::EPOCH)
-    }
-
-    fn kind(self) -> TimerKind {
-        match (self.0.get() & Flags::KIND) >> Epoch::BITS {
-            0 => TimerKind::Sleep,
-            1 => TimerKind::Timeout,
-            2 => TimerKind::Interval,
-            3 => TimerKind::DelayQueue,
-            _ => TimerKind::DeadlineMap,
-        }
-    }
-
-    #[inline]
-    fn has(self, mark: u32) -> bool {
-        self.0.get() & mark != 0
-    }
-
-    #[inline]
-    fn with(self, mask: u32, value: u32) -> Flags {
-        Flags::of(self.0.get() & !mask | value)
-    }
-}
-
 impl Sleep {
     #[inline]
     #[track_caller]
@@ -270,7 +185,7 @@ impl Sleep {
     pub(crate) fn on(timer: ShardLease, deadline: Tick, made: &'static Location<'static>) -> Sleep {
         timer.join();
         let mut sleep = Sleep::at(Some(timer), deadline, made);
-        sleep.set_flags(0, Flags::CHOSEN);
+        sleep.place.set_flags(0, Flags::CHOSEN);
         sleep
     }
 
@@ -279,65 +194,40 @@ impl Sleep {
         let spans = Spans::new("Sleep", made, || timer.and_then(ShardLease::name));
         let now = || timer.map_or_else(clock::now, ShardLease::now);
         let spans = spans.operation("Sleep::new_timeout", deadline, now);
-        let flags = Flags::of((TimerKind::Sleep as u32) << Epoch::BITS | timer.map_or(0, |timer| timer.epoch().0));
+        let flags = Flags::of((ItemKind::Sleep as u32) << Epoch::BITS | timer.map_or(0, |timer| timer.epoch().0));
         let shard = timer.map(ShardLease::shard);
         Sleep { deadline, made, place: Place::Timer { shard, key: Key::numbered(0), flags }, spans }
     }
 
     /// The same sleep on another timer, until `deadline`.
     pub(crate) fn moved_to(&self, timer: &Timer, deadline: Tick) -> Sleep {
-        let mut moved = sleep_made_at(Some(timer), deadline, self.made).of(self.flags().kind());
-        moved.set_flags(0, self.flags().0.get() & Flags::DONE);
+        let mut moved = sleep_made_at(Some(timer), deadline, self.made).as_part_of(self.flags().kind());
+        if self.flags().has(Flags::DONE) {
+            moved.set_stage(Flags::DONE);
+        }
         moved
     }
 
     /// The same sleep, as part of another item.
     #[inline]
-    pub(crate) fn of(mut self, kind: TimerKind) -> Sleep {
-        self.set_flags(Flags::KIND, (kind as u32) << Epoch::BITS);
+    pub(crate) fn as_part_of(mut self, kind: ItemKind) -> Sleep {
+        self.place.set_flags(Flags::KIND, (kind as u32) << Epoch::BITS);
         self
     }
 
     #[inline]
     fn flags(&self) -> Flags {
-        match self.place {
-            Place::Timer { flags, .. } => flags,
-            Place::Kept(ref kept) => kept.flags(),
-        }
-    }
-
-    /// Changes the masked bits. What keeps a waker has completed, and stays so.
-    #[inline]
-    fn set_flags(&mut self, mask: u32, value: u32) {
-        if let Place::Timer { flags, .. } = &mut self.place {
-            *flags = flags.with(mask, value);
-        }
-    }
-
-    /// Changes the place, and the masked bits.
-    #[inline]
-    fn set_place(&mut self, at: Option<&'static Shard>, entry: Key, mask: u32, value: u32) {
-        if let Place::Timer { shard, key, flags } = &mut self.place {
-            (*shard, *key, *flags) = (at, entry, flags.with(mask, value));
-        }
-    }
-
-    #[inline]
-    fn shard(&self) -> Option<&'static Shard> {
-        match self.place {
-            Place::Timer { shard, .. } => shard,
-            Place::Kept(ref kept) => kept.shard(),
-        }
+        self.place.flags()
     }
 
     #[inline]
     fn timer(&self) -> Option<ShardLease> {
-        self.shard().map(|shard| ShardLease::new(shard, self.flags().epoch()))
+        self.place.shard().map(|shard| ShardLease::new(shard, self.flags().epoch()))
     }
 
     #[inline]
     fn set_stage(&mut self, stage: u32) {
-        self.set_flags(Flags::STAGE, stage);
+        self.place.set_flags(Flags::STAGE, stage);
     }
 
     /// The shard in which this is registered, and its key there.
@@ -482,7 +372,7 @@ impl Sleep {
                 return;
             }
         }
-        let kept = self.let_go();
+        let kept = self.place.let_go();
         self.reset_idle(deadline);
         if self.has_come(deadline) {
             self.set_stage(Flags::DONE);
@@ -494,37 +384,17 @@ impl Sleep {
 
     /// Keeps the waker of the poll that has completed this, until the next reset.
     pub(crate) fn keep(&mut self, waker: &Waker) {
-        match &mut self.place {
-            Place::Timer { shard, flags, .. } => {
-                let (shard, flags, waker) = (*shard, *flags, waker.clone());
-                let has_timer = flags.has(Flags::CHOSEN) || source::any_is_held();
-                self.place = Place::Kept(if has_timer {
-                    Kept::WithTimer(Box::new((waker, shard, flags)))
-                } else {
-                    Kept::Waker(waker)
-                });
-            }
-            Place::Kept(Kept::Waker(kept)) => kept.clone_from(waker),
-            Place::Kept(Kept::WithTimer(kept)) => kept.0.clone_from(waker),
-        }
+        self.place.keep(waker);
     }
 
     /// Takes out the waker that this keeps.
     pub(crate) fn let_go(&mut self) -> Option<Waker> {
-        if let Place::Timer { .. } = self.place {
-            return None;
-        }
-        let completed = Place::Timer { shard: self.shard(), key: Key::numbered(0), flags: self.flags() };
-        match mem::replace(&mut self.place, completed) {
-            Place::Timer { .. } => None,
-            Place::Kept(Kept::Waker(waker)) => Some(waker),
-            Place::Kept(Kept::WithTimer(kept)) => Some(kept.0),
-        }
+        self.place.let_go()
     }
 
     /// Sets a new deadline without registering it.
     pub(crate) fn reset_idle(&mut self, deadline: Tick) {
-        drop(self.let_go());
+        drop(self.place.let_go());
         self.leave(Flags::IDLE);
         self.set_deadline(deadline);
     }
@@ -576,24 +446,6 @@ impl Sleep {
     /// The timer that a poll here waits on. The one before may have been another runtime's, whose clock is ahead.
     fn timer_here(&self) -> Option<ShardLease> {
         if self.flags().has(Flags::WAITING | Flags::CHOSEN) { self.timer() } else { registry::shard_of_runtime().ok() }
-    }
-}
-
-impl Kept {
-    #[cold]
-    fn flags(&self) -> Flags {
-        match self {
-            Kept::Waker(_) => Flags::of(Flags::DONE),
-            Kept::WithTimer(kept) => kept.2,
-        }
-    }
-
-    #[cold]
-    fn shard(&self) -> Option<&'static Shard> {
-        match self {
-            Kept::Waker(_) => None,
-            Kept::WithTimer(kept) => kept.1,
-        }
     }
 }
 

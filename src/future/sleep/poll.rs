@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::task::coop;
 
-use super::{Flags, Sleep, TimerKind, WaitHooks};
+use super::{Flags, ItemKind, Sleep, WaitHooks};
 use crate::clock::{self, Hooks};
 use crate::core::registry;
 use crate::core::shard::{InsertError, Key, ShardLease};
@@ -91,7 +91,7 @@ impl Sleep {
         match global.insert(clock::later(global.now(), LAST_WAIT).min(self.deadline), cx.waker().clone()) {
             Ok(key) => {
                 let pending = self.wait_on(global, key);
-                self.set_flags(0, Flags::ENDING);
+                self.place.set_flags(0, Flags::ENDING);
                 pending
             }
             Err(InsertError::AlreadyDue) => Poll::Ready(Ok(())),
@@ -111,7 +111,7 @@ impl Sleep {
     /// The timer ended just now, with its runtime or by a shutdown. The next poll finds another.
     #[cold]
     fn poll_anew(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        self.set_place(None, Key::numbered(0), 0, 0);
+        self.place.set(None, Key::numbered(0), 0, 0);
         cx.waker().wake_by_ref();
         Poll::Pending
     }
@@ -120,13 +120,13 @@ impl Sleep {
     fn wait_on(&mut self, timer: ShardLease, key: Key) -> Poll<Result<(), Error>> {
         Hooks::begins_to_wait(timer.address(), key, self.made, self.flags().kind());
         let mask = Flags::EPOCH | Flags::ENDING | Flags::STAGE;
-        self.set_place(Some(timer.shard()), key, mask, timer.epoch().0 | Flags::WAITING);
+        self.place.set(Some(timer.shard()), key, mask, timer.epoch().0 | Flags::WAITING);
         Poll::Pending
     }
 
     #[cold]
     fn refused(&mut self, timer: ShardLease, refusal: &InsertError) -> Poll<Result<(), Error>> {
-        self.set_place(Some(timer.shard()), Key::numbered(0), Flags::EPOCH, timer.epoch().0);
+        self.place.set(Some(timer.shard()), Key::numbered(0), Flags::EPOCH, timer.epoch().0);
         match *refusal {
             InsertError::AlreadyDue => Poll::Ready(Ok(())),
             // It had fired before the timer ended, unless its clock was ahead of this one.
@@ -143,11 +143,11 @@ impl Sleep {
     #[inline(never)]
     pub(crate) fn panic_with(&self, error: Error) -> ! {
         let (what, instead) = match self.flags().kind() {
-            TimerKind::Sleep => ("sleep", "; to get an error instead, use `fallible`"),
-            TimerKind::Timeout => ("timeout", "; to get an error instead, use `fallible`"),
-            TimerKind::Interval => ("interval", "; to get an error instead, use `fallible`"),
-            TimerKind::DelayQueue => ("queue", ""),
-            TimerKind::DeadlineMap => ("map", ""),
+            ItemKind::Sleep => ("sleep", "; to get an error instead, use `fallible`"),
+            ItemKind::Timeout => ("timeout", "; to get an error instead, use `fallible`"),
+            ItemKind::Interval => ("interval", "; to get an error instead, use `fallible`"),
+            ItemKind::DelayQueue => ("queue", ""),
+            ItemKind::DeadlineMap => ("map", ""),
         };
         panic!("{error}; the {what} was created at {}{instead}", self.made)
     }
