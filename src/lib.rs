@@ -13,13 +13,13 @@
 //! Names and signatures match tokio's. [`Instant`] is a separate type that converts to and from tokio's, and a few
 //! behaviours differ: see [Migrating](guide::migrating).
 //!
-//! Timers wait in hierarchical timing wheels, one per worker thread, and one tokio task per runtime fires them. The cost
-//! of registering or cancelling a timer barely changes with the number of threads or timers.
+//! Sleeps wait in hierarchical timing wheels, one per worker thread. The cost of registering or cancelling one barely
+//! changes with the number of threads or sleeps.
 //!
-//! Deadlines have nanosecond resolution. A timer never fires early, and usually fires within a fraction of a
-//! millisecond after its deadline. As with tokio, it fires only after its runtime has looked at its sockets: no limit
-//! passes on a read whose data has come. Any duration is accepted. A sleep of more than 500 years ends after 500 years. A
-//! limit of more than 500 years never passes.
+//! Deadlines have nanosecond resolution. A sleep never ends early, and usually ends within a fraction of a millisecond
+//! after its deadline. On Linux the runtime's own I/O driver fires it, so a timeout never wins over data that has
+//! already arrived. Any duration is accepted. A sleep of more than 500 years ends after 500 years. A limit of more than
+//! 500 years never passes.
 //!
 //! # Overview
 //!
@@ -51,8 +51,8 @@
 //!
 //! # Features
 //!
-//! No feature is on by default. If the compiler cannot find one of these names, its feature is off. The compiler says
-//! so for modules, types and functions, but not for methods.
+//! No feature is on by default. If a name below is missing, enable its feature. The compiler suggests the feature for
+//! modules, types and functions, but not for methods.
 //!
 //! - `test-util`: control over time in tests, for `[dev-dependencies]`. It adds `pause`, `resume`, `advance`, the
 //!   module `test_util` and `timer::Builder::clock`. Arming a timer takes a few per cent longer.

@@ -17,12 +17,12 @@ use crate::collections::{self, Published};
 use crate::future::{MissedTickBehavior, interval};
 use crate::timer::{Lateness, Metrics, Timer};
 
-const REGISTERED: &str = "hairspring_timers_registered_total";
-const FIRED: &str = "hairspring_timers_fired_total";
-const CANCELLED: &str = "hairspring_timers_cancelled_total";
-const REFUSED: &str = "hairspring_timers_refused_total";
-const PENDING: &str = "hairspring_timers_pending";
-const MAX_PENDING: &str = "hairspring_timers_max_pending";
+const REGISTERED: &str = "hairspring_sleeps_registered_total";
+const FIRED: &str = "hairspring_sleeps_fired_total";
+const CANCELLED: &str = "hairspring_sleeps_cancelled_total";
+const REFUSED: &str = "hairspring_sleeps_refused_total";
+const PENDING: &str = "hairspring_sleeps_pending";
+const MAX_PENDING: &str = "hairspring_sleeps_max_pending";
 const TURNS: &str = "hairspring_turns_total";
 
 const INSERTED: &str = "hairspring_entries_inserted_total";
@@ -36,19 +36,19 @@ const ENTRIES_MAX: &str = "hairspring_entries_max";
 /// [`Timer::reporter`](crate::Timer::reporter), [`DeadlineMap::reporter`](crate::DeadlineMap::reporter) and
 /// [`DelayQueue::reporter`](crate::DelayQueue::reporter) return one.
 ///
-/// The reporter of a timer reports these with the label `name`. [`Metrics`] has the same values. A timer here is a
-/// sleep, a timeout, a tick of an interval, or a queue or a map that waits for its first entry.
+/// The reporter of a timer reports these with the label `name`. [`Metrics`] has the same values. Timeouts and ticks of
+/// intervals count as sleeps, and so does a queue or a map that waits for its first entry.
 ///
 /// | metric | kind | unit | counts |
 /// |---|---|---|---|
-/// | `hairspring_timers_registered_total` | counter | timers | those that had to wait |
-/// | `hairspring_timers_fired_total` | counter | timers | those that fired |
-/// | `hairspring_timers_cancelled_total` | counter | timers | those that ended without firing: dropped, found past their deadline by a poll or a reset, or shut down |
-/// | `hairspring_timers_refused_total` | counter | registrations | those refused because the timer was full |
-/// | `hairspring_timers_pending` | gauge | timers | those that wait now |
-/// | `hairspring_timers_max_pending` | gauge | timers | how many may wait at a time; absent if there is no limit |
-/// | `hairspring_lateness_seconds` | histogram | seconds | how late each timer fired |
-/// | `hairspring_turns_total` | counter | turns | checks for due timers, whether there were any or not |
+/// | `hairspring_sleeps_registered_total` | counter | sleeps | those that had to wait |
+/// | `hairspring_sleeps_fired_total` | counter | sleeps | those that fired |
+/// | `hairspring_sleeps_cancelled_total` | counter | sleeps | those that ended without firing: dropped, reset to a time that has passed, or shut down |
+/// | `hairspring_sleeps_refused_total` | counter | registrations | those refused because the timer was full |
+/// | `hairspring_sleeps_pending` | gauge | sleeps | those that wait now |
+/// | `hairspring_sleeps_max_pending` | gauge | sleeps | how many may wait at a time; absent if there is no limit |
+/// | `hairspring_lateness_seconds` | histogram | seconds | how late each sleep fired |
+/// | `hairspring_turns_total` | counter | turns | runs over the timer, whether anything was due or not |
 ///
 /// The reporter of a map or a queue reports these with the labels `name` and `kind`, which is `map` or `queue`.
 /// [`deadline_map::Metrics`](crate::deadline_map::Metrics) has the same values.
@@ -62,10 +62,10 @@ const ENTRIES_MAX: &str = "hairspring_entries_max";
 /// | `hairspring_entries_pending` | gauge | entries | those there now, including expired ones that were not yet handed out |
 /// | `hairspring_entries_max` | gauge | entries | how many the map may hold; absent if there is no limit |
 ///
-/// Install the recorder first: the first report includes all timers that fired before it, and a recorder installed
+/// Install the recorder first: the first report includes all sleeps that fired before it, and a recorder installed
 /// later misses them. The lateness is rounded up by at most a sixteenth, and passed on through
 /// `Histogram::record_many`, which recorders such as that of `metrics-exporter-prometheus` turn into one sample per
-/// timer.
+/// sleep.
 ///
 /// Names follow Prometheus's conventions. They are the same with and without `set_enable_unit_suffix` and
 /// `with_recommended_naming` of `metrics-exporter-prometheus`. Without buckets, that exporter turns the histogram into
@@ -313,19 +313,19 @@ fn float(count: u64) -> f64 {
 
 /// Called for each report, because a recorder may have been installed since the last.
 fn describe_timer() {
-    describe_counter!(REGISTERED, Unit::Count, "Timers registered: sleeps, timeouts and ticks that had to wait.");
-    describe_counter!(FIRED, Unit::Count, "Timers fired.");
+    describe_counter!(REGISTERED, Unit::Count, "Sleeps, timeouts and ticks that had to wait.");
+    describe_counter!(FIRED, Unit::Count, "Sleeps fired.");
     describe_counter!(
         CANCELLED,
         Unit::Count,
-        "Timers that ended without firing: dropped, found past their deadline by a poll or a reset, or shut down."
+        "Sleeps that ended without firing: dropped, reset to a time that has passed, or shut down."
     );
     describe_counter!(REFUSED, Unit::Count, "Registrations refused because the timer was full.");
-    describe_counter!(TURNS, Unit::Count, "Checks for due timers.");
-    describe_gauge!(PENDING, Unit::Count, "Timers waiting now.");
-    describe_gauge!(MAX_PENDING, Unit::Count, "How many timers may wait at a time.");
+    describe_counter!(TURNS, Unit::Count, "Runs over the timer.");
+    describe_gauge!(PENDING, Unit::Count, "Sleeps waiting now.");
+    describe_gauge!(MAX_PENDING, Unit::Count, "How many sleeps may wait at a time.");
     // Without a unit: exporters that add it to the name would repeat it.
-    describe_histogram!(Reporter::LATENESS, "How late each timer fired, in seconds.");
+    describe_histogram!(Reporter::LATENESS, "How late each sleep fired, in seconds.");
 }
 
 fn describe_entries() {

@@ -81,7 +81,7 @@ impl Builder {
     /// shard.
     ///
     /// The default is one shard per worker of the current runtime, so workers share no lock, and one on a
-    /// current-thread runtime. Choose more if many threads outside the runtime register timers, and 1 for a separate
+    /// current-thread runtime. Choose more if many threads outside the runtime register sleeps, and 1 for a separate
     /// timer with little to do: an empty shard takes about 12 kilobytes, and memory is taken for a number rounded up to
     /// a power of two.
     ///
@@ -100,9 +100,9 @@ impl Builder {
 
     /// Sets the resolution of deadlines, from 1 us to 1 s. The default is not to round.
     ///
-    /// Deadlines are rounded up to a multiple of the resolution, counted from a fixed origin in the process. All timers
-    /// that are due at one multiple share a wake-up, so a coarse resolution saves CPU time if many short timers fire.
-    /// It saves nothing for timeouts that are cancelled, as most are. With a resolution, timers are
+    /// Deadlines are rounded up to a multiple of the resolution, counted from a fixed origin in the process. All sleeps
+    /// that are due at one multiple share a wake-up, so a coarse resolution saves CPU time if many short sleeps fire.
+    /// It saves nothing for timeouts that are cancelled, as most are. With a resolution, sleeps are
     /// [coalesced](Builder::coalesce) only if you ask for it.
     ///
     /// The rounding applies to every sleep, even to one of zero: it waits for the next multiple. An
@@ -189,15 +189,15 @@ impl Builder {
         self
     }
 
-    /// Limits how long a due timer may be delayed to share a wake-up with others. The limit is at most 1 s, and zero
-    /// delays no timer. The default is 1 ms, or zero with a [`resolution`](Builder::resolution).
+    /// Limits how long a due sleep may be delayed to share a wake-up with others. The limit is at most 1 s, and zero
+    /// delays none. The default is 1 ms, or zero with a [`resolution`](Builder::resolution).
     ///
-    /// Each turn of the driver takes tens of microseconds of CPU time, however few timers it fires. While at most one
-    /// timer fires per `longest`, apart from short bursts after a rest, each fires when it is due. Denser timers share
-    /// turns: a turn begins `longest / 2` after the first deadline that it fires, but not earlier than `longest` after
-    /// the previous turn. With 1 ms there are at most a thousand such turns a second. A timer that is registered only
-    /// after the last has fired, as by one task that sleeps in a loop, is not dense. After a burst, timers count as
-    /// dense for up to 56 times `longest`. None fires early. With [`Alarm::Tokio`] this setting has no effect.
+    /// Each turn takes tens of microseconds of CPU time, however few sleeps it fires. While at most one sleep fires per
+    /// `longest`, apart from short bursts after a rest, each fires when it is due. Denser ones share turns: a turn
+    /// begins `longest / 2` after the first deadline that it fires, but not earlier than `longest` after the previous
+    /// turn. With 1 ms there are at most a thousand such turns a second. A single task that sleeps in a loop never
+    /// counts as dense. After a burst, sleeps count as dense for up to 56 times `longest`. None fires early. With
+    /// [`Alarm::Tokio`] this setting has no effect.
     ///
     /// # Examples
     ///

@@ -173,8 +173,8 @@ impl Timer {
         if self.owner.is_implicit { 0 } else { self.lease.close().unwrap_or(0) }
     }
 
-    /// Returns whether this timer has ended: by [`shutdown`](Timer::shutdown), or with its runtime. Nothing can wait on it
-    /// any more. A timer that has ended never serves again.
+    /// Returns whether this timer has ended: by [`shutdown`](Timer::shutdown), or with its runtime. Nothing can wait on
+    /// it any more. A timer that has ended never serves again.
     ///
     /// # Examples
     ///
@@ -260,7 +260,8 @@ impl Metrics {
         Metrics(Box::new(timer.snapshot()))
     }
 
-    /// Returns how many timers are waiting. If this only grows, something registers timers and forgets them.
+    /// Returns how many sleeps are waiting. Timeouts and ticks of intervals count, and so does a queue or a map that
+    /// waits for its first entry. If this only grows, something creates sleeps and forgets them.
     ///
     /// # Examples
     ///
@@ -280,7 +281,7 @@ impl Metrics {
         self.0.pending
     }
 
-    /// Returns how many timers were registered. An interval counts once for each tick that has to wait. Resetting a
+    /// Returns how many sleeps were registered. An interval counts once for each tick that has to wait. Resetting a
     /// waiting sleep does not count.
     ///
     /// # Examples
@@ -301,7 +302,7 @@ impl Metrics {
         self.0.registered
     }
 
-    /// Returns how many timers have fired.
+    /// Returns how many sleeps have fired.
     ///
     /// # Examples
     ///
@@ -318,8 +319,8 @@ impl Metrics {
         self.lateness().count()
     }
 
-    /// Returns how many timers were cancelled: dropped, found past their deadline by a poll or a reset before they
-    /// fired, or shut down. A program that mostly uses timeouts cancels nearly all of its timers.
+    /// Returns how many sleeps ended without firing: dropped, reset to a time that has passed, or shut down. A program
+    /// that mostly uses timeouts cancels nearly all of them.
     ///
     /// # Examples
     ///
@@ -360,7 +361,7 @@ impl Metrics {
         self.0.refused
     }
 
-    /// Returns how many timers may wait at a time, or `None` if there is [no limit](Builder::max_pending).
+    /// Returns how many sleeps may wait at a time, or `None` if there is [no limit](Builder::max_pending).
     ///
     /// # Examples
     ///
@@ -376,7 +377,7 @@ impl Metrics {
         self.0.capacity
     }
 
-    /// Returns the number of turns. A turn checks for due timers, and may fire many or none.
+    /// Returns the number of turns. A turn fires what is due, which may be nothing.
     ///
     /// # Examples
     ///
@@ -393,8 +394,8 @@ impl Metrics {
         self.0.turns
     }
 
-    /// Returns how often waiting timers were moved within the wheels, in addition to firing. Timers that are registered
-    /// in deadline order, such as timers of one length, rarely move.
+    /// Returns how often waiting sleeps were moved within the wheels, in addition to firing. Those that are registered
+    /// in deadline order, such as sleeps of one length, rarely move.
     ///
     /// # Examples
     ///
@@ -411,8 +412,8 @@ impl Metrics {
         self.0.cascaded
     }
 
-    /// Returns how late timers fired. If the 99th percentile is several milliseconds, threads are waiting for a CPU, or
-    /// very many timers fire together.
+    /// Returns how late sleeps fired. If the 99th percentile is several milliseconds, threads are waiting for a CPU, or
+    /// very many sleeps fire together.
     ///
     /// # Examples
     ///

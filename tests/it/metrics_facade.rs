@@ -85,8 +85,8 @@ fn a_timer_reports_its_counts_under_its_name() {
             reporter.publish();
             let all = reported(recorder, "by hand");
             assert_eq!(count(&all, "hairspring_turns_total"), timer.metrics().turns());
-            let names = ["registered", "fired", "cancelled"].map(|name| format!("hairspring_timers_{name}_total"));
-            (names.map(|name| count(&all, &name)), gauge(&all, "hairspring_timers_pending"))
+            let names = ["registered", "fired", "cancelled"].map(|name| format!("hairspring_sleeps_{name}_total"));
+            (names.map(|name| count(&all, &name)), gauge(&all, "hairspring_sleeps_pending"))
         };
         assert_eq!(counts(), ([10, 3, 1], 6.0));
         clock.advance(ms(6));
@@ -95,7 +95,7 @@ fn a_timer_reports_its_counts_under_its_name() {
         let named = Timer::builder().name("requests").clock(&ManualClock::new()).build().unwrap();
         for name in ["requests", "other", ""] {
             named.reporter(name).publish();
-            assert!(reported(recorder, name).contains_key("hairspring_timers_registered_total"), "{name}");
+            assert!(reported(recorder, name).contains_key("hairspring_sleeps_registered_total"), "{name}");
         }
     });
 }
@@ -125,7 +125,7 @@ fn the_last_report_of_a_timer_follows_its_end() {
         assert_eq!(timer.shutdown(), 200);
         poll_fn(|cx| reports.poll(cx)).await;
         let last = reported(recorder, "ends");
-        let (cancelled, pending) = ("hairspring_timers_cancelled_total", "hairspring_timers_pending");
+        let (cancelled, pending) = ("hairspring_sleeps_cancelled_total", "hairspring_sleeps_pending");
         assert_eq!((count(&last, cancelled), gauge(&last, pending)), (200, 0.0));
     });
 }
@@ -192,7 +192,7 @@ fn periodic_reports_end_with_the_timer() {
         let timer = Timer::builder().build().unwrap();
         let reports = tokio::spawn(timer.reporter("periodic").run(Duration::from_secs(10)));
         settle().await;
-        let registered = || count(&reported(recorder, "periodic"), "hairspring_timers_registered_total");
+        let registered = || count(&reported(recorder, "periodic"), "hairspring_sleeps_registered_total");
         assert_eq!(registered(), 0, "the first report, immediately");
         let _nap = polled(timer.sleep(HOUR));
         for (after, expected) in [(9, 0), (1, 1)] {
@@ -202,7 +202,7 @@ fn periodic_reports_end_with_the_timer() {
         assert_eq!(timer.shutdown(), 1);
         reports.await.unwrap();
         let last = reported(recorder, "periodic");
-        assert_eq!(count(&last, "hairspring_timers_cancelled_total"), 1, "the last report, after the end");
+        assert_eq!(count(&last, "hairspring_sleeps_cancelled_total"), 1, "the last report, after the end");
 
         let timer = Timer::builder().build().unwrap();
         let reports = tokio::spawn(timer.reporter("dropped").run(ms(10)));
@@ -288,7 +288,7 @@ fn refusals_and_capacities_are_reported() {
         timer.reporter("full").publish();
         let full = reported(recorder, "full");
         assert_eq!(
-            (count(&full, "hairspring_timers_refused_total"), gauge(&full, "hairspring_timers_max_pending")),
+            (count(&full, "hairspring_sleeps_refused_total"), gauge(&full, "hairspring_sleeps_max_pending")),
             (3, 1.0)
         );
 

@@ -42,8 +42,8 @@ fn main() -> Result<()> {
     wait_for("hairspring_entries_inserted_total > 100")?;
     // The counts of the stuck runtime no longer change, so they must balance.
     wait_for(
-        r#"hairspring_timers_registered_total{name="stuck"} - hairspring_timers_fired_total
-            - hairspring_timers_cancelled_total - hairspring_timers_pending == 0"#,
+        r#"hairspring_sleeps_registered_total{name="stuck"} - hairspring_sleeps_fired_total
+            - hairspring_sleeps_cancelled_total - hairspring_sleeps_pending == 0"#,
     )?;
     wait_for(r#"count({__name__=~"hairspring_.*", name="main"}) == 27"#)?;
     let expected = [
