@@ -29,7 +29,8 @@ use tokio::task;
 use crate::clock::{self, Hooks, instant, source};
 use crate::core::alarm::driver_sleep::DriverSleep;
 use crate::core::alarm::{Alarm, TimerfdAlarm, TurnAlarm, has_threads};
-use crate::core::engine::{By, PATIENCE_WITH_ONE_WORKER, PATIENCE_WITH_TIMERFD, TimerHold, TimerHooks, TimerLease};
+use crate::core::engine::{By, PATIENCE_WITH_ONE_WORKER, PATIENCE_WITH_TIMERFD};
+use crate::core::memory::{TimerHold, TimerHooks, TimerLease};
 use crate::util::sync::Counter;
 use crate::wheel::Tick;
 

@@ -8,6 +8,7 @@ pub(crate) mod engine;
 pub(crate) mod epoch;
 pub(crate) mod helpers;
 pub(crate) mod jumps;
+pub(crate) mod memory;
 #[cfg(test)]
 pub(crate) mod models;
 pub(crate) mod parker;

@@ -31,7 +31,7 @@ use tokio::task::{self, JoinHandle};
 use crate::clock::{Hooks, source};
 use crate::core::alarm::has_threads;
 use crate::core::driver::Driver;
-use crate::core::engine::{Owner, TimerLease};
+use crate::core::memory::{Owner, TimerLease};
 use crate::core::settings::Settings;
 use crate::core::shard::ShardLease;
 use crate::util::error::Error;

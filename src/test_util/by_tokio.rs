@@ -10,7 +10,7 @@ use tokio::runtime::Handle;
 use crate::clock::source::LAST;
 use crate::clock::{self, Hooks, Instant, duration_of, instant_of};
 use crate::core::driver::DriverHooks;
-use crate::core::engine::TimerHold;
+use crate::core::memory::TimerHold;
 use crate::test_util::held;
 use crate::test_util::keeper::Keeper;
 use crate::wheel::{Tick, Ticks};

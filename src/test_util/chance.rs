@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{LazyLock, Mutex};
 
 use crate::clock::Hooks;
-use crate::core::engine::TimerLease;
+use crate::core::memory::TimerLease;
 use crate::core::shard::FireHooks;
 use crate::test_util::lock;
 use crate::wheel::Tick;

@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use tokio::runtime::{self, Handle};
 
 use crate::core::alarm::thread::BookingId;
-use crate::core::engine::{TimerHold, TimerLease};
+use crate::core::memory::{TimerHold, TimerLease};
 use crate::core::registry;
 use crate::test_util::chance;
 use crate::util::sync::{per_process, unpoisoned};

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use crate::clock::source::{LAST, one_is_held};
 use crate::clock::{self, Instant};
-use crate::core::engine::{TimerHold, TimerLease};
+use crate::core::memory::{TimerHold, TimerLease};
 use crate::core::settings::Settings;
 use crate::test_util::lock;
 use crate::timer;

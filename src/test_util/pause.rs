@@ -9,7 +9,7 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use crate::clock::instant::ClockHooks;
 use crate::clock::source::one_is_held;
 use crate::clock::{self, Hooks, instant};
-use crate::core::engine::{TimerHooks, TimerLease};
+use crate::core::memory::{TimerHooks, TimerLease};
 use crate::test_util::keeper::Keeper;
 use crate::test_util::{held, own_clock};
 

@@ -12,7 +12,7 @@ use tokio::runtime::Handle;
 
 use crate::clock::source::any_is_held;
 use crate::clock::{self, Hooks, Instant};
-use crate::core::engine::{TimerHold, TimerLease};
+use crate::core::memory::{TimerHold, TimerLease};
 use crate::core::registry;
 use crate::core::shard::Key;
 use crate::future::sleep::{ItemKind, WaitHooks};

@@ -12,7 +12,7 @@ use super::Timer;
 use crate::clock;
 use crate::core::alarm::Alarm;
 use crate::core::driver::Driver;
-use crate::core::engine::TimerLease;
+use crate::core::memory::TimerLease;
 use crate::core::registry;
 use crate::core::settings::{MOST_SHARDS, Settings};
 use crate::util::error::BuildError;

@@ -5,7 +5,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use crate::clock::{self, Instant};
-use crate::core::engine::{Owner, TimerLease};
+use crate::core::memory::{Owner, TimerLease};
 use crate::core::registry;
 use crate::core::statistics::Snapshot;
 use crate::util::error::Error;

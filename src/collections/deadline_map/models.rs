@@ -7,7 +7,7 @@ use super::state::{Expiry, Insert, Lookup};
 use super::{DeadlineMap, Expirations};
 use crate::core::alarm::Alarm;
 use crate::core::driver::Driver;
-use crate::core::engine::TimerLease;
+use crate::core::memory::TimerLease;
 use crate::core::models::{Woken, check, far, near, poll, race, race_three, using};
 use crate::core::settings::Settings;
 use crate::timer::Timer;

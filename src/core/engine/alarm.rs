@@ -11,7 +11,6 @@ use super::{Engine, EngineState, wake};
 use crate::clock::{self, source};
 use crate::core::alarm::TurnAlarm;
 use crate::core::alarm::thread::{self, AlarmHandler};
-use crate::core::helpers;
 use crate::core::parker::{Locked, Phase};
 use crate::util::sync;
 use crate::wheel::Tick;
@@ -187,19 +186,13 @@ impl AlarmHandler for Engine {
         if self.ignores_alarm.load(std::sync::atomic::Ordering::Relaxed) {
             return;
         }
-        // Read first: the engine may serve another timer by the time that this one is found late.
-        let timer = self.lease(self.holders.epoch());
         match self.due() {
             Due::Nothing => {}
             Due::Wake(driver) => {
                 self.io.check_if_due();
                 driver.wake();
             }
-            Due::Helper => {
-                if let Some(timer) = timer.try_hold() {
-                    helpers::send(move || timer.turn_without_a_driver());
-                }
-            }
+            Due::Helper => self.above().turn_without_a_driver(),
         }
     }
 }

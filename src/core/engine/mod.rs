@@ -1,12 +1,11 @@
-//! [`Engine`]: a timer's shards, and what decides when its next turn begins, what starts it, and which thread runs it.
+//! [`Engine`]: decides when a timer's next turn begins, what starts it, and which thread runs it. Shards report to it.
 //!
 //! A turn fires due timers, finds the earliest remaining deadline, and sets an alarm for it. Only the runtime's own
 //! drivers bring one, so what is fired finds the sockets' events delivered; outside any runtime, a helper thread does.
 //! A thread that wants to begin a turn during another makes that one scan again. The [parker](super::parker) is the
 //! handshake with threads that register deadlines.
 //!
-//! A sleep points to its shard without a reference count, which would cost as much as the shard's lock. An engine is
-//! therefore never freed: timers reuse it, one after the other. A [`TimerLease`] names one of them.
+//! An engine is part of a [memory](super::memory), which timers reuse, one after the other.
 //
 // Invariants
 // 1. Turns do not overlap. When a turn ends, the next is certain to begin in time: an alarm is set, or the driver was
@@ -20,7 +19,6 @@
 //    worker wakes for that worker, which may compute.
 
 mod alarm;
-mod lease;
 #[cfg(feature = "test-util")]
 mod shown;
 #[cfg(all(test, not(hairspring_loom)))]
@@ -28,14 +26,12 @@ mod tests;
 mod turn;
 
 use std::sync::OnceLock;
-use std::sync::atomic::AtomicUsize as StdAtomicUsize;
 use std::task::Waker;
 use std::time::Instant;
 
 use tokio::runtime::Handle;
 
 pub(crate) use self::alarm::{PATIENCE_WITH_ONE_WORKER, PATIENCE_WITH_TIMERFD};
-pub(crate) use self::lease::{Owner, TimerHold, TimerHooks, TimerLease};
 pub(crate) use self::turn::By;
 use crate::clock::instant;
 use crate::clock::source::Source;
@@ -45,12 +41,20 @@ use crate::core::alarm::io_probe::IoProbe;
 use crate::core::alarm::thread::BookingId;
 use crate::core::capacity::Capacity;
 use crate::core::coalesce::Coalesce;
-use crate::core::epoch::Holders;
+use crate::core::epoch::Epoch;
 use crate::core::parker::{Locked, Parker, Phase};
-use crate::core::shard::Shard;
-use crate::util::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
+use crate::util::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use crate::util::sync::{self, Counter, keep};
 use crate::wheel::{Tick, Ticks};
+
+/// What an engine asks of the memory that it is part of, which knows the shards.
+pub(crate) trait Above: Sync {
+    /// Lets a helper thread run a turn.
+    fn turn_without_a_driver(&'static self);
+
+    /// The timer with this epoch has lost the last user of a shard.
+    fn lose_users(&'static self, epoch: Epoch);
+}
 
 pub(crate) struct Engine {
     pub(crate) parker: Parker<EngineState>,
@@ -60,16 +64,10 @@ pub(crate) struct Engine {
     pub(crate) io: IoProbe,
     pub(crate) id: BookingId,
     pub(crate) capacity: Capacity,
-    /// Set once, because they point back.
-    shards: OnceLock<Vec<Shard>>,
-    /// How many of the shards the current timer uses.
-    used: AtomicUsize,
-    /// How many threads have a shard.
-    threads: StdAtomicUsize,
-    turn_count: AtomicU64,
-    holders: Holders,
+    /// Set once, because it points back.
+    above: OnceLock<&'static dyn Above>,
     #[cfg(test)]
-    ignores_alarm: std::sync::atomic::AtomicBool,
+    pub(crate) ignores_alarm: std::sync::atomic::AtomicBool,
 }
 
 #[derive(Default)]
@@ -99,11 +97,11 @@ impl EngineState {
 }
 
 impl Engine {
-    /// An engine with so many shards, which is never freed.
-    pub(crate) fn new(shards: usize) -> &'static Engine {
+    /// An engine, which is never freed.
+    pub(crate) fn new() -> &'static Engine {
         static NEXT: Counter = Counter::new(0);
         let next_id = || BookingId(NEXT.fetch_add(1, SeqCst));
-        let engine = keep!(
+        keep!(
             Engine,
             Engine {
                 parker: Parker::new(EngineState::default()),
@@ -112,25 +110,23 @@ impl Engine {
                 io: IoProbe::new(next_id()),
                 id: next_id(),
                 capacity: Capacity::new(),
-                shards: OnceLock::new(),
-                used: AtomicUsize::new(0),
-                threads: StdAtomicUsize::new(0),
-                turn_count: AtomicU64::new(0),
-                holders: Holders::none(),
+                above: OnceLock::new(),
                 #[cfg(test)]
                 ignores_alarm: false.into(),
             }
-        );
-        engine.shards.get_or_init(|| (0..shards).map(|_| Shard::new(engine)).collect());
-        engine
+        )
     }
 
-    fn shards(&'static self) -> &'static [Shard] {
-        self.shards.get().expect("they were made with it")
+    pub(crate) fn belongs_to(&self, memory: &'static dyn Above) {
+        self.above.get_or_init(|| memory);
+    }
+
+    pub(crate) fn above(&self) -> &'static dyn Above {
+        *self.above.get().expect("they were made together")
     }
 
     /// Opens a timer whose driver is about to be spawned, or one without a driver.
-    fn open(&'static self, is_driverless: bool, coalesce: Ticks) {
+    pub(crate) fn open(&'static self, is_driverless: bool, coalesce: Ticks) {
         self.clock.follow_runtime();
         let mut state = self.begin(is_driverless, coalesce);
         if is_driverless {

@@ -25,7 +25,7 @@ fn set_alarm(engine: &'static Engine, alarm: TurnAlarm) {
 
 /// An engine for which the alarm thread does nothing: the tests do.
 fn opened(is_driverless: bool) -> &'static Engine {
-    let engine = Engine::new(0);
+    let engine = Engine::new();
     engine.ignores_alarm.store(true, Relaxed);
     engine.open(is_driverless, Ticks(0));
     engine

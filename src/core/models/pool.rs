@@ -7,7 +7,7 @@ use super::{check, far, near, race, race_three, register, wait_until};
 use crate::clock;
 #[cfg(hairspring_loom)]
 use crate::core::alarm::thread;
-use crate::core::engine::TimerLease;
+use crate::core::memory::TimerLease;
 use crate::core::settings::Settings;
 #[cfg(hairspring_loom)]
 use crate::util::sync;

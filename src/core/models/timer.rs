@@ -7,7 +7,8 @@ use std::task::{Poll, Waker};
 use super::{Task, Woken, World, check, far, near, poll, poll_elapsed, race, race_three, using};
 use crate::core::alarm::TurnAlarm;
 use crate::core::capacity::Capacity;
-use crate::core::engine::{By, TimerLease};
+use crate::core::engine::By;
+use crate::core::memory::TimerLease;
 use crate::future::Sleep;
 #[cfg(hairspring_loom)]
 use crate::util::sync::atomic::Ordering::SeqCst;

@@ -112,7 +112,7 @@ impl ShardLease {
     /// Removes a user. If it was the last and nothing waits, the timer ends.
     pub(crate) fn leave(self) {
         if self.shard.users.leave(self.epoch()) {
-            self.shard.engine.lease(self.epoch()).close_if_unneeded();
+            self.shard.engine.above().lose_users(self.epoch());
         }
     }
 

@@ -7,7 +7,7 @@ use crate::core::statistics::Snapshot;
 const EPOCH: Epoch = Epoch(7);
 
 fn shard() -> ShardLease {
-    let shard: &Shard = Box::leak(Box::new(Shard::new(Engine::new(0))));
+    let shard: &Shard = Box::leak(Box::new(Shard::new(Engine::new())));
     shard.open(EPOCH, Ticks::ONE, Tick::ZERO);
     ShardLease::new(shard, EPOCH)
 }

@@ -1,30 +1,31 @@
-//! [`TimerLease`]: a timer from its start to its end, in an engine that timers reuse. A lease names one use by its
-//! epoch.
+//! [`TimerLease`]: a timer from its start to its end, in a memory that timers reuse. A lease names one use by its
+//! epoch. [`TimerHold`] and [`Owner`] keep that use from ending, each in its way.
 //
 // Invariants
-// 1. An engine becomes free when the last holder of an ended timer lets go: once per use.
-// 2. A thread that reads a timer's counts holds the engine while it does.
+// 1. A memory becomes free when the last holder of an ended timer lets go: once per use.
+// 2. A thread that reads a timer's counts holds the memory while it does.
 // 3. Any thread that finds the timer unneeded ends it.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
-use super::Engine;
+use super::pool::{Memory, take};
 use crate::clock::{self, Hooks, instant, source};
 use crate::core::alarm::driver_sleep::processed;
 use crate::core::alarm::{Alarm, thread};
+use crate::core::engine::{Above, Engine};
 use crate::core::epoch::Epoch;
+use crate::core::helpers;
 use crate::core::settings::Settings;
 use crate::core::shard::{Shard, ShardLease};
 use crate::core::statistics::Snapshot;
 use crate::util::panics;
+use crate::util::sync::MODELLED;
 use crate::util::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
-use crate::util::sync::{MODELLED, Mutex, MutexGuard, per_process, unpoisoned};
 use crate::wheel::Tick;
 
 pub(crate) trait TimerHooks {
-    /// A timer opens in an engine that timers reuse.
+    /// A timer opens in a memory that timers reuse.
     fn opens(_: TimerLease) {}
 
     /// A timer is created on the current runtime, before any turn. Returns whether a test sets its time from now on.
@@ -42,58 +43,27 @@ impl TimerHooks for Hooks {}
 /// A timer, which may have ended.
 #[derive(Clone, Copy)]
 pub(crate) struct TimerLease {
-    engine: &'static Engine,
+    pub(super) memory: &'static Memory,
     epoch: Epoch,
 }
 
-/// Keeps a timer's engine from being reused, even after the timer has ended.
+/// Keeps a timer's memory from being reused, even after the timer has ended.
 pub(crate) struct TimerHold(TimerLease);
 
 /// Owns a timer: all handles share one owner, and the registry has one for each runtime's timer. Once all owners and
 /// all sleeps created through a handle are gone, the timer ends as soon as nothing waits on it.
 ///
-/// Holds the engine, so the counts can be read after the timer has ended.
+/// Holds the memory, so the counts can be read after the timer has ended.
 pub(crate) struct Owner {
     timer: TimerHold,
     /// Whether the timer was created implicitly. No handle may end it then.
     pub(crate) is_implicit: bool,
 }
 
-type Free = BTreeMap<usize, Vec<&'static Engine>>;
-
-per_process! {
-    /// Unused engines, by number of shards. A forked process does not use its parent's.
-    fn free_engines() -> &'static Mutex<Free> = |_| Mutex::new(BTreeMap::new());
-}
-
-fn free() -> MutexGuard<'static, Free> {
-    unpoisoned(free_engines().lock())
-}
-
 /// What tokio's timers have processed on a paused clock: that does not wait for a timer that begins there.
 fn processed_here() -> io::Result<Tick> {
     let needs = |_| io::Error::other("a paused clock needs a tokio runtime with `enable_time`");
     panics::if_enabled(|| processed(clock::now())).map_err(needs)
-}
-
-impl Engine {
-    pub(crate) fn lease(&'static self, epoch: Epoch) -> TimerLease {
-        TimerLease { engine: self, epoch }
-    }
-
-    /// Begins a use of an engine to which the caller has exclusive access.
-    fn begin_use(&'static self, settings: &Settings, wheels_begin: Tick) -> TimerLease {
-        let timer = self.lease(self.holders.epoch().next());
-        self.holders.begin(timer.epoch);
-        self.used.store(settings.shards, SeqCst);
-        self.threads.store(0, Relaxed);
-        self.turn_count.store(0, Relaxed);
-        timer.all().iter().for_each(|shard| shard.open(timer.epoch, settings.resolution, wheels_begin));
-        // Last: sleeps of an earlier timer check the shards afterwards.
-        self.capacity.open(settings.capacity);
-        self.parker.lock().name = settings.name;
-        timer
-    }
 }
 
 impl Owner {
@@ -116,6 +86,38 @@ impl Drop for Owner {
     }
 }
 
+impl Above for Memory {
+    fn turn_without_a_driver(&'static self) {
+        if let Some(timer) = self.lease(self.holders.epoch()).try_hold() {
+            helpers::send(move || timer.turn_without_a_driver());
+        }
+    }
+
+    fn lose_users(&'static self, epoch: Epoch) {
+        self.lease(epoch).close_if_unneeded();
+    }
+}
+
+impl Memory {
+    fn lease(&'static self, epoch: Epoch) -> TimerLease {
+        TimerLease { memory: self, epoch }
+    }
+
+    /// Begins a use, to which the caller has exclusive access.
+    fn begin_use(&'static self, settings: &Settings, wheels_begin: Tick) -> TimerLease {
+        let timer = self.lease(self.holders.epoch().next());
+        self.holders.begin(timer.epoch);
+        self.used.store(settings.shards, SeqCst);
+        self.threads.store(0, Relaxed);
+        self.turn_count.store(0, Relaxed);
+        timer.all().iter().for_each(|shard| shard.open(timer.epoch, settings.resolution, wheels_begin));
+        // Last: sleeps of an earlier timer check the shards afterwards.
+        self.engine.capacity.open(settings.capacity);
+        self.engine.parker.lock().name = settings.name;
+        timer
+    }
+}
+
 impl TimerLease {
     /// Begins a timer that nobody asked for, so nobody gets an error.
     /// Panics if the alarm thread cannot be started.
@@ -134,41 +136,38 @@ impl TimerLease {
         if !is_driverless && Hooks::opens_here(timer) {
             return Ok(timer);
         }
-        timer.engine.open(is_driverless, settings.coalesce);
+        timer.engine().open(is_driverless, settings.coalesce);
         if let Some(reached) = reached {
             source::one_is_held();
-            timer.engine.reach(reached);
+            timer.engine().reach(reached);
             timer.publish_removals();
         }
         Ok(timer)
     }
 
-    /// Takes an engine for a timer and opens its shards. Nothing runs turns yet.
+    /// Takes a memory for a timer and opens its shards. Nothing runs turns yet.
     pub(crate) fn make(settings: &Settings, now: Tick) -> TimerLease {
-        // Powers of two, to let timers of similar sizes share engines.
-        let room = settings.shards.next_power_of_two();
-        let free = free().get_mut(&room).and_then(Vec::pop);
         // In models the wheels start far behind, which gives helper threads more to do in a turn.
         let wheels_begin = if MODELLED { Tick::ZERO } else { source::wheels_begin(now) };
-        let timer = free.unwrap_or_else(|| Engine::new(room)).begin_use(settings, wheels_begin);
+        let timer = take(settings.shards).begin_use(settings, wheels_begin);
         Hooks::opens(timer);
         timer
     }
 
     #[inline]
     pub(crate) fn engine(self) -> &'static Engine {
-        self.engine
+        self.memory.engine
     }
 
     /// Whether the timer has not ended.
     #[inline]
     pub(crate) fn serves(self) -> bool {
-        self.engine.holders.is_open(self.epoch)
+        self.memory.holders.is_open(self.epoch)
     }
 
-    /// Holds the engine. Returns `None` if the timer has ended and has no other holder.
+    /// Holds the memory. Returns `None` if the timer has ended and has no other holder.
     pub(crate) fn try_hold(self) -> Option<TimerHold> {
-        self.engine.holders.join(self.epoch).then(|| TimerHold(self))
+        self.memory.holders.join(self.epoch).then(|| TimerHold(self))
     }
 
     /// Like `try_hold`, for a timer that has not ended or has another holder.
@@ -177,17 +176,17 @@ impl TimerLease {
     }
 
     fn let_go(self) {
-        if self.engine.holders.leave(self.epoch) {
-            free().entry(self.engine.shards().len()).or_default().push(self.engine);
+        if self.memory.holders.leave(self.epoch) {
+            self.memory.give_back();
         }
     }
 
     /// Ends the timer, wakes all waiting tasks, and returns how many; `None` if it had already ended.
     pub(crate) fn close(self) -> Option<usize> {
-        if !self.engine.holders.end(self.epoch) {
+        if !self.memory.holders.end(self.epoch) {
             return None;
         }
-        self.engine.close();
+        self.engine().close();
         let pending = self.all().iter().map(Shard::close).sum();
         // The thread that ends a timer takes over its initial holder.
         self.let_go();
@@ -209,41 +208,41 @@ impl TimerLease {
     }
 
     pub(crate) fn now(self) -> Tick {
-        self.engine.clock.now()
+        self.engine().clock.now()
     }
 
     pub(crate) fn name(self) -> Option<&'static str> {
-        self.engine.parker.lock().name
+        self.engine().parker.lock().name
     }
 
     pub(crate) fn capacity(self) -> Option<usize> {
-        self.engine.capacity.most()
+        self.engine().capacity.most()
     }
 
     pub(crate) fn snapshot(self) -> Snapshot {
         let mut sum = Snapshot::default();
-        (sum.refused, sum.capacity) = (self.engine.capacity.refused(), self.capacity());
+        (sum.refused, sum.capacity) = (self.engine().capacity.refused(), self.capacity());
         self.all().iter().for_each(|shard| shard.add_to(&mut sum));
-        sum.turns = self.engine.turn_count.load(Acquire);
+        sum.turns = self.memory.turn_count.load(Acquire);
         sum
     }
 
     pub(crate) fn all(self) -> &'static [Shard] {
-        &self.engine.shards()[..self.engine.used.load(Relaxed)]
+        &self.memory.shards[..self.memory.used.load(Relaxed)]
     }
 
     /// A shard for a thread that has none yet. Threads do not share shards if there are enough.
     pub(crate) fn next_shard(self) -> ShardLease {
         let shards = self.all();
         // A clock under a test's control uses one wheel: equal deadlines then fire in the order of registration.
-        let is_alone = self.engine.clock.is_shown();
-        let number = if is_alone { 0 } else { self.engine.threads.fetch_add(1, Relaxed) };
+        let is_alone = self.engine().clock.is_shown();
+        let number = if is_alone { 0 } else { self.memory.threads.fetch_add(1, Relaxed) };
         ShardLease::new(&shards[number % shards.len()], self.epoch)
     }
 
     #[inline]
     pub(crate) fn owns(self, shard: ShardLease) -> bool {
-        shard.is_of(self.engine, self.epoch)
+        shard.is_of(self.memory.engine, self.epoch)
     }
 
     /// From now on, makes the driver notice removals: a paused clock must not jump to removed deadlines, and a replaced
@@ -264,7 +263,7 @@ impl TimerLease {
 
 impl PartialEq for TimerLease {
     fn eq(&self, other: &Self) -> bool {
-        std::ptr::eq(self.engine, other.engine) && self.epoch == other.epoch
+        std::ptr::eq(self.memory, other.memory) && self.epoch == other.epoch
     }
 }
 
@@ -292,13 +291,13 @@ mod modelled {
     use crate::wheel::Ticks;
 
     impl TimerLease {
-        /// A timer for a model; its engine is not reused, and no other test wakes its driver.
+        /// A timer for a model; its memory is not reused, and no other test wakes its driver.
         pub(crate) fn of_a_model(ignores_alarm: bool) -> TimerLease {
             let settings = Settings { coalesce: Ticks(0), ..Settings::with_shards(2) };
-            let timer = Engine::new(2).begin_use(&settings, Tick::ZERO);
+            let timer = Memory::new(2).begin_use(&settings, Tick::ZERO);
             std::mem::forget(timer.hold());
-            timer.engine.ignores_alarm.store(ignores_alarm, Relaxed);
-            timer.engine.open(false, Ticks(0));
+            timer.engine().ignores_alarm.store(ignores_alarm, Relaxed);
+            timer.engine().open(false, Ticks(0));
             timer
         }
 
