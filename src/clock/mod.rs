@@ -59,7 +59,7 @@ pub(crate) fn now() -> Tick {
     tick_of(Instant::now())
 }
 
-// Not inlined into programs: see `registry::shard_if_held`.
+// Not inlined into programs: see `thread_shards::shard_if_held`.
 #[inline(never)]
 pub(crate) fn after(duration: Duration) -> Tick {
     later(now(), duration)

@@ -23,7 +23,7 @@ use tokio::runtime::{self, Handle};
 
 use crate::clock::jumping::Offsets;
 use crate::core::alarm::has_threads;
-use crate::core::alarm::thread::copy_the_main_threads_priority;
+use crate::core::alarm::priority::copy_the_main_threads_priority;
 use crate::core::alarm::timerfd::Timerfd;
 use crate::core::helpers;
 use crate::util::panics::catch_panic;

@@ -22,7 +22,8 @@ use tokio::task;
 
 use crate::clock::source::LAST;
 use crate::clock::{self, Hooks, instant};
-use crate::core::registry::{self, TaskHooks};
+use crate::core::registry;
+use crate::core::tasks::TaskHooks;
 use crate::test_util::chance::{self, Random};
 use crate::test_util::clock_thread::{self, End, Limits};
 use crate::test_util::keeper::{FAILED, Keeper};

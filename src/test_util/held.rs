@@ -10,6 +10,7 @@ use tokio::runtime::{self, Handle};
 use crate::core::alarm::thread::BookingId;
 use crate::core::memory::{TimerHold, TimerLease};
 use crate::core::registry;
+use crate::core::tasks;
 use crate::test_util::chance;
 use crate::util::sync::{per_process, unpoisoned};
 
@@ -49,7 +50,7 @@ pub(super) fn when_it_ends(runtime: &Handle, code: impl Fn() + Send + 'static) {
         }
     }
     let ends = Ends(code);
-    registry::spawn(runtime, "hairspring clock", async move {
+    tasks::spawn(runtime, "hairspring clock", async move {
         let _ends = ends;
         std::future::pending::<()>().await;
     });

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::{Handle, RuntimeFlavor, RuntimeMetrics};
 
-use crate::core::registry;
+use crate::core::tasks;
 use crate::test_util::lock;
 use crate::test_util::own_runtime::{MAX_READING, OwnRuntime};
 use crate::util::waits;
@@ -60,7 +60,7 @@ impl Activity {
 
     /// Wakes a worker.
     pub(super) fn call(&self) {
-        registry::spawn(&self.runtime, "hairspring clock", async {});
+        tasks::spawn(&self.runtime, "hairspring clock", async {});
     }
 
     /// Waits until the worker of a current-thread runtime, if that is parked, has gone round once, or `has_ended`.
@@ -132,7 +132,7 @@ impl Activity {
         let mut expected = before;
         for called in 1..=workers {
             let (gate, sender) = (gate.clone(), sender.clone());
-            registry::spawn(&self.runtime, "hairspring clock", async move {
+            tasks::spawn(&self.runtime, "hairspring clock", async move {
                 let _ = sender.send(());
                 drop(lock(&gate));
             });

@@ -13,8 +13,8 @@ use tokio::runtime::Handle;
 use crate::clock::source::any_is_held;
 use crate::clock::{self, Hooks, Instant};
 use crate::core::memory::{TimerHold, TimerLease};
-use crate::core::registry;
 use crate::core::shard::Key;
+use crate::core::tasks;
 use crate::future::sleep::{ItemKind, WaitHooks};
 use crate::test_util::{held, lock, own_clock};
 use crate::util::sync::unpoisoned;
@@ -241,7 +241,7 @@ impl Drop for NoTimersLeft {
         }
         let _entered = self.0.enter();
         assert!(
-            !registry::was_dropped(registry::spawn(&self.0, "hairspring check", async {})),
+            !tasks::was_dropped(tasks::spawn(&self.0, "hairspring check", async {})),
             "the runtime ended before this guard could check its timers: declare the guard above the runtime"
         );
         let left = pending();

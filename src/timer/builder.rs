@@ -15,6 +15,7 @@ use crate::core::driver::Driver;
 use crate::core::memory::TimerLease;
 use crate::core::registry;
 use crate::core::settings::{MOST_SHARDS, Settings};
+use crate::core::tasks;
 use crate::util::error::BuildError;
 use crate::wheel::Ticks;
 
@@ -266,8 +267,8 @@ impl Builder {
         }
         let (runtime, timer, driver) = self.build_here()?;
         let timer = Timer::built(timer);
-        let driver = registry::spawn_driver(&runtime, driver.in_a_task_of(&runtime));
-        if registry::was_dropped(driver) { Err(BuildError::runtime_ended()) } else { Ok(timer) }
+        let driver = tasks::spawn_driver(&runtime, driver.in_a_task_of(&runtime));
+        if tasks::was_dropped(driver) { Err(BuildError::runtime_ended()) } else { Ok(timer) }
     }
 
     /// Builds the timer and makes it the default of the current runtime: all sleeps of the runtime use it from now on,
@@ -301,7 +302,7 @@ impl Builder {
         let (runtime, timer, driver) = self.build_here()?;
         let timer = Timer::built(timer);
         let driver = registry::install(&runtime, timer.owner.clone(), driver);
-        if registry::was_dropped(driver) { Err(BuildError::runtime_ended()) } else { Ok(timer) }
+        if tasks::was_dropped(driver) { Err(BuildError::runtime_ended()) } else { Ok(timer) }
     }
 
     fn build_here(self) -> Result<(Handle, TimerLease, Driver), BuildError> {

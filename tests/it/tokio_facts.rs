@@ -155,7 +155,7 @@ fn a_task_spawned_on_a_runtime_that_was_shut_down_is_cancelled_at_once() {
     assert!(matches!(polled, Poll::Ready(Err(error)) if error.is_cancelled()));
 }
 
-/// `core/registry.rs`: a thread remembers its shard for the current task.
+/// `core/thread_shards.rs`: a thread remembers its shard for the current task.
 #[test]
 fn a_task_has_an_id_of_its_own_and_block_on_has_none() {
     let runtime = current_thread();

@@ -2,6 +2,7 @@
 
 pub(crate) mod driver_sleep;
 pub(crate) mod io_probe;
+pub(super) mod priority;
 pub(crate) mod thread;
 #[cfg_attr(not(target_os = "linux"), path = "no_timerfd.rs")]
 pub(super) mod timerfd;

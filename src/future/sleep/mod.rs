@@ -24,8 +24,8 @@ use self::place::{Flags, Place};
 use crate::clock::instant::FAR_FUTURE;
 use crate::clock::{self, Hooks, Instant};
 use crate::core::epoch::Epoch;
-use crate::core::registry;
 use crate::core::shard::{Key, ShardLease};
+use crate::core::thread_shards;
 use crate::future::TrySleep;
 use crate::future::delay::Delay;
 use crate::future::spans::Spans;
@@ -128,7 +128,7 @@ pub(crate) fn sleep_on(timer: Option<&Timer>, deadline: Tick) -> Sleep {
 /// [`sleep_on`], attributed to the line of user's code that created the owner of the sleep.
 pub(crate) fn sleep_made_at(timer: Option<&Timer>, deadline: Tick, made: &'static Location<'static>) -> Sleep {
     match timer {
-        Some(timer) => Sleep::on(registry::shard_of(timer.lease), deadline, made),
+        Some(timer) => Sleep::on(thread_shards::shard_of(timer.lease), deadline, made),
         None => Sleep::made_at(deadline, made),
     }
 }
@@ -178,7 +178,7 @@ impl Sleep {
     pub(crate) fn made_at(deadline: Tick, made: &'static Location<'static>) -> Sleep {
         // The first poll finds the timer, unless a test controls a clock. Then the sleep belongs to the current clock
         // from here on.
-        Sleep::at(registry::shard_if_held(), deadline, made)
+        Sleep::at(thread_shards::shard_if_held(), deadline, made)
     }
 
     /// A sleep on the timer that the caller chose. It keeps the timer alive.
@@ -445,7 +445,11 @@ impl Sleep {
 
     /// The timer that a poll here waits on. The one before may have been another runtime's, whose clock is ahead.
     fn timer_here(&self) -> Option<ShardLease> {
-        if self.flags().has(Flags::WAITING | Flags::CHOSEN) { self.timer() } else { registry::shard_of_runtime().ok() }
+        if self.flags().has(Flags::WAITING | Flags::CHOSEN) {
+            self.timer()
+        } else {
+            thread_shards::shard_of_runtime().ok()
+        }
     }
 }
 

@@ -12,8 +12,8 @@ use tokio::task::coop;
 
 use super::{Flags, ItemKind, Sleep, WaitHooks};
 use crate::clock::{self, Hooks};
-use crate::core::registry;
 use crate::core::shard::{InsertError, Key, ShardLease};
+use crate::core::{tasks, thread_shards};
 use crate::util::error::Error;
 
 /// How long a sleep may wait in a task that a worker polls while its runtime ends. The runtime is about to drop the
@@ -68,7 +68,7 @@ impl Sleep {
         let timer = if self.flags().has(Flags::CHOSEN) {
             self.timer().expect("it was chosen")
         } else {
-            match registry::shard_of_runtime() {
+            match thread_shards::shard_of_runtime() {
                 Ok(timer) => timer,
                 Err(error) => return self.poll_without_runtime(error, cx),
             }
@@ -81,13 +81,13 @@ impl Sleep {
     #[cold]
     fn poll_without_runtime(&mut self, error: Error, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         if error.is_no_runtime() {
-            return self.register(self.timer().unwrap_or_else(registry::global_shard), cx);
+            return self.register(self.timer().unwrap_or_else(thread_shards::global_shard), cx);
         }
         let again = self.flags().has(Flags::ENDING);
-        if again || !registry::runs_tasks() {
+        if again || !tasks::runs_tasks() {
             return Poll::Ready(Err(error));
         }
-        let global = registry::global_shard();
+        let global = thread_shards::global_shard();
         match global.insert(clock::later(global.now(), LAST_WAIT).min(self.deadline), cx.waker().clone()) {
             Ok(key) => {
                 let pending = self.wait_on(global, key);
@@ -186,7 +186,7 @@ mod tests {
         let runtime = Builder::new_multi_thread().worker_threads(1).build().unwrap();
         let (found, is_found) = mpsc::channel();
         let blocked = runtime.spawn_blocking(move || {
-            let timer = registry::shard_of_runtime().unwrap();
+            let timer = thread_shards::shard_of_runtime().unwrap();
             found.send(()).unwrap();
             while timer.is_default() {
                 thread::yield_now();
@@ -209,13 +209,13 @@ mod tests {
         let (started, starts) = mpsc::channel();
         let (ended, ends) = mpsc::channel();
         runtime.spawn(async move {
-            let timer = registry::shard_of_runtime().unwrap();
+            let timer = thread_shards::shard_of_runtime().unwrap();
             started.send(()).unwrap();
             while timer.is_default() {
                 thread::yield_now();
             }
             let mut sleep = sleep(Duration::ZERO);
-            registry::global().timer().engine().reach(sleep.deadline);
+            crate::core::registry::global().timer().engine().reach(sleep.deadline);
             let elapsed = sleep.poll_elapsed(&mut Context::from_waker(Waker::noop()), false);
             ended.send(elapsed.map(|elapsed| elapsed.is_ok())).unwrap();
         });
