@@ -29,8 +29,8 @@ use tokio::task;
 use crate::clock::{self, Hooks, instant, source};
 use crate::core::alarm::driver_sleep::DriverSleep;
 use crate::core::alarm::{Alarm, TimerfdAlarm, TurnAlarm, has_threads};
-use crate::core::engine::{By, PATIENCE_WITH_ONE_WORKER, PATIENCE_WITH_TIMERFD};
-use crate::core::memory::{TimerHold, TimerHooks, TimerLease};
+use crate::core::engine::{LONGEST_PATIENCE, PATIENCE_WITH_TIMERFD, Runner};
+use crate::core::memory::{TimerGuard, TimerHooks, TimerLease};
 use crate::util::sync::Counter;
 use crate::wheel::Tick;
 
@@ -47,7 +47,7 @@ impl DriverHooks for Hooks {}
 /// The task of a timer.
 pub(crate) struct Driver {
     /// Held: a later timer in the same engine must not meet this driver.
-    timer: TimerHold,
+    timer: TimerGuard,
     /// The user's choice, or what replaces it.
     alarm: Alarm,
     /// How late a `timerfd` may be, with several workers.
@@ -62,11 +62,11 @@ pub(crate) struct Driver {
 }
 
 /// Runs a turn when the runtime's I/O driver reports the alarm.
-struct OnEvent(TimerHold);
+struct OnEvent(TimerGuard);
 
 /// Runs a turn when tokio's timers process the alarm, on a paused clock: tests see timers fire at the same points as
 /// tokio's.
-struct OnPausedClock(TimerHold);
+struct OnPausedClock(TimerGuard);
 
 /// Wakes the driver's task after a pass.
 struct Pass {
@@ -85,7 +85,7 @@ impl Driver {
         };
         // With this choice, the alarm thread calls a worker at the deadline itself.
         let patience = if alarm == Alarm::Thread { Duration::ZERO } else { PATIENCE_WITH_TIMERFD };
-        Driver { timer: timer.hold(), alarm, patience, was_paused: None, sleep: None, timerfd: None, pass: None }
+        Driver { timer: timer.guard(), alarm, patience, was_paused: None, sleep: None, timerfd: None, pass: None }
     }
 
     /// Call this before spawning the driver, as a whole task, on `runtime`.
@@ -114,45 +114,40 @@ impl Driver {
         if self.timerfd.is_none() {
             let event = Waker::from(Arc::new(OnEvent(self.timer.clone())));
             let is_alone = Handle::current().metrics().num_workers() == 1;
-            let patience = if is_alone { PATIENCE_WITH_ONE_WORKER } else { self.patience };
+            let patience = if is_alone { LONGEST_PATIENCE } else { self.patience };
             let io_is_found = self.timer.lease().engine().io.found();
             self.timerfd = Some(Arc::new(TimerfdAlarm::new(&event, io_is_found, patience)?));
         }
         Ok(self.timerfd.clone().expect("it was just made"))
     }
 
-    /// Reads the clock, and chooses the alarm if that has changed.
-    fn prepare(&mut self, task: &Waker) {
-        let engine = self.timer.lease().engine();
+    /// Reads the clock, and chooses the alarm if that has changed. Panics if the runtime lacks what the alarm needs, and
+    /// there can be no alarm thread.
+    fn choose_alarm(&mut self, task: &Waker) {
+        let timer = self.timer.lease();
         let is_paused = !instant::clock_is_the_systems();
         if is_paused {
             // Before the turn: its scan must not find cancelled entries.
-            self.timer.lease().publish_removals();
+            timer.publish_removals();
         }
-        let found_io = self.takes_what_is_found() && engine.io.found();
-        if found_io || self.was_paused != Some(is_paused) {
-            self.alarm = if found_io { Alarm::Timerfd } else { self.alarm };
-            self.was_paused = Some(is_paused);
-            match self.choose(is_paused, task) {
-                Some(alarm) => engine.change_alarm(alarm),
-                // What waits finds out, and panics.
-                None => _ = self.timer.lease().close(),
-            }
+        let finds_io = self.takes_what_is_found() && timer.engine().io.found();
+        if !finds_io && self.was_paused == Some(is_paused) {
+            return;
         }
-    }
-
-    /// `None` on a paused clock without `enable_time`. Panics if the runtime lacks what the alarm needs, and there can
-    /// be no alarm thread.
-    fn choose(&mut self, is_paused: bool, task: &Waker) -> Option<TurnAlarm> {
-        (self.sleep, self.pass) = (None, None);
-        if is_paused {
-            source::one_is_held();
-            self.timer.lease().engine().io.rest();
-            let waker = Arc::new(OnPausedClock(self.timer.clone())).into();
-            self.sleep = DriverSleep::new(waker).ok();
-            return self.sleep.is_some().then_some(TurnAlarm::Paused);
-        }
+        self.alarm = if finds_io { Alarm::Timerfd } else { self.alarm };
+        (self.was_paused, self.sleep, self.pass) = (Some(is_paused), None, None);
         let alarm = match self.alarm {
+            _ if is_paused => {
+                source::one_is_held();
+                timer.engine().io.rest();
+                self.sleep = DriverSleep::new(Arc::new(OnPausedClock(self.timer.clone())).into()).ok();
+                if self.sleep.is_none() {
+                    // There is no `enable_time`. What waits finds out, and panics.
+                    timer.close();
+                    return;
+                }
+                Some(TurnAlarm::Paused)
+            }
             Alarm::Timerfd => self.timerfd().map(TurnAlarm::Timerfd).ok(),
             Alarm::Tokio => {
                 let any = Pass::new(task, Tick::MAX);
@@ -166,14 +161,16 @@ impl Driver {
             has_threads() || alarm.is_some(),
             "this platform has no threads: a timer's driver needs a tokio runtime with `enable_time`"
         );
-        Some(alarm.unwrap_or_default())
+        timer.engine().change_alarm(alarm.unwrap_or_default());
     }
 
     /// On a paused clock, lets an alarm of tokio's move it to the next deadline.
     fn set_tokios_alarm(&mut self) -> bool {
         let (timer, Some(sleep)) = (self.timer.lease(), &mut self.sleep) else { return false };
         // tokio moves a paused clock to this alarm, so it must not be too early.
-        if let Some(next) = timer.run_turn(By::Driver, timer.engine().reached(), TimerLease::first_deadline) {
+        if let Some(next) =
+            timer.run_turn(Runner::TaskOnPausedClock, timer.engine().reached(), TimerLease::first_deadline)
+        {
             let is_set = next < Tick::MAX && (next <= timer.now() || Hooks::may_set_alarm());
             if sleep.set(is_set.then(|| clock::instant_of(next))) {
                 OnPausedClock::turn(timer);
@@ -185,9 +182,9 @@ impl Driver {
     /// Turns after a pass, or waits for one.
     fn turn_after_a_pass(&mut self, task: &Waker) {
         let timer = self.timer.lease();
-        if let Some(until) = self.pass.as_ref().and_then(|pass| pass.has_come()) {
+        if let Some(until) = self.pass.as_ref().and_then(|pass| pass.take_until()) {
             self.pass.take_if(|pass| pass.began < Tick::MAX);
-            if timer.run_turn(By::Pass, until, TimerLease::earliest).is_none() {
+            if timer.run_turn(Runner::Task, until, TimerLease::earliest).is_none() {
                 task.wake_by_ref();
             }
         } else if !timer.engine().set_off() {
@@ -206,13 +203,13 @@ impl Future for Driver {
         Hooks::is_here(timer);
         timer.engine().io.driver_came(cx.waker());
         timer.engine().driver_came(cx.waker().clone());
-        if timer.serves() {
-            this.prepare(cx.waker());
+        if timer.is_open() {
+            this.choose_alarm(cx.waker());
         }
-        if timer.serves() && !this.set_tokios_alarm() {
+        if timer.is_open() && !this.set_tokios_alarm() {
             this.turn_after_a_pass(cx.waker());
         }
-        if timer.serves() { Poll::Pending } else { Poll::Ready(()) }
+        if timer.is_open() { Poll::Pending } else { Poll::Ready(()) }
     }
 }
 
@@ -231,7 +228,7 @@ impl Wake for OnEvent {
         let timer = self.0.lease();
         let Some(until) = timer.engine().reported(&self.into()) else { return };
         if instant::clock_is_the_systems() {
-            timer.run_turn(By::Event, until, TimerLease::earliest);
+            timer.run_turn(Runner::IoDriver, until, TimerLease::earliest);
         } else {
             timer.engine().wake_driver();
         }
@@ -240,7 +237,7 @@ impl Wake for OnEvent {
 
 impl OnPausedClock {
     fn turn(timer: TimerLease) {
-        timer.run_turn(By::PausedClock, timer.engine().shown(), TimerLease::earliest);
+        timer.run_turn(Runner::TokioTimers, timer.engine().processed_by_tokio(), TimerLease::earliest);
     }
 }
 
@@ -256,7 +253,7 @@ impl Pass {
     }
 
     /// If it has come, the tick by which a turn fires.
-    fn has_come(&self) -> Option<Tick> {
+    fn take_until(&self) -> Option<Tick> {
         Some(Tick(self.fires_until.swap(0, SeqCst))).filter(|&until| until > Tick::ZERO)
     }
 }

@@ -1,4 +1,4 @@
-//! [`Epoch`]: the number of one use of memory that timers reuse. [`Holders`]: a count that keeps the memory from its
+//! [`Epoch`]: the number of one use of memory that timers reuse. [`RefCount`]: a count that keeps the memory from its
 //! next use.
 //
 // Invariants
@@ -22,7 +22,7 @@ impl Epoch {
 }
 
 /// The holders of a use: its epoch in the upper half of the word, whether it is open, and their number.
-pub(crate) struct Holders(AtomicU64);
+pub(crate) struct RefCount(AtomicU64);
 
 const OPEN: u64 = 1 << 31;
 
@@ -30,9 +30,9 @@ fn pack(epoch: Epoch, open: u64, holders: u64) -> u64 {
     u64::from(epoch.0) << 32 | open | holders
 }
 
-impl Holders {
+impl RefCount {
     pub(crate) fn none() -> Self {
-        Holders(AtomicU64::new(0))
+        RefCount(AtomicU64::new(0))
     }
 
     /// The epoch of the use, or of the last.
@@ -66,16 +66,16 @@ impl Holders {
     }
 
     pub(crate) fn are_any(&self, epoch: Epoch) -> bool {
-        is_held(self.0.load(SeqCst), epoch)
+        is_counted(self.0.load(SeqCst), epoch)
     }
 
     fn change(&self, epoch: Epoch, change: impl Fn(u64) -> u64) -> Result<u64, u64> {
-        self.0.fetch_update(SeqCst, SeqCst, |now| is_held(now, epoch).then(|| change(now)))
+        self.0.fetch_update(SeqCst, SeqCst, |now| is_counted(now, epoch).then(|| change(now)))
     }
 }
 
 /// Whether the word belongs to this use and has a count that is neither zero nor full.
-fn is_held(word: u64, epoch: Epoch) -> bool {
+fn is_counted(word: u64, epoch: Epoch) -> bool {
     (pack(epoch, 0, 1)..pack(epoch, 0, OPEN - 1)).contains(&(word & !OPEN))
 }
 
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn nobody_joins_a_use_that_has_ended() {
-        let holders = Holders::none();
+        let holders = RefCount::none();
         assert!(!holders.join(Epoch(0)), "none has begun");
         for epoch in [Epoch(0), Epoch(1), Epoch::LAST] {
             let others = [epoch.next(), Epoch(epoch.0.wrapping_sub(1) & Epoch::LAST.0)];

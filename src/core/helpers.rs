@@ -89,9 +89,8 @@ impl Helper {
     /// Waits for work. Returns `false` if none arrives for a while.
     fn wait(&self, queue: MutexGuard<'_, Queue>) -> bool {
         let (mut queue, waited) = unpoisoned(self.sent.wait_timeout(queue, self.max_idle));
-        let goes_on = !queue.work.is_empty() || !waited.timed_out();
-        queue.is_served = goes_on;
-        goes_on
+        queue.is_served = !queue.work.is_empty() || !waited.timed_out();
+        queue.is_served
     }
 }
 

@@ -64,7 +64,8 @@ impl<P> Parker<P> {
         Parker { next_wake: AtomicU64::new(0), state: Mutex::new(ParkerState { phase: Phase::Away, beside }) }
     }
 
-    /// The tick at which the next scan begins; `Tick::MAX` during a scan, tick 0 unless one is certain.
+    /// The tick at which the next scan begins; `Tick::MAX` during a scan, tick 0 while one is certain to begin or nobody
+    /// waits.
     #[inline]
     pub(crate) fn next_wake(&self) -> Tick {
         Tick(self.next_wake.load(SeqCst))
@@ -77,7 +78,7 @@ impl<P> Parker<P> {
     }
 
     /// Call this after registering `deadline`. Returns whether the next scan may be too late for it. If so, lock and
-    /// call [`Locked::registered`].
+    /// call [`Locked::note`].
     #[inline]
     pub(crate) fn is_too_late_for(&self, deadline: Tick) -> bool {
         deadline < self.next_wake()
@@ -154,8 +155,8 @@ impl<P> Locked<'_, P> {
         self.phase() == Phase::Closed
     }
 
-    /// `deadline` was registered. Returns whether the next scan would be too late for it. A scan in progress repeats.
-    pub(crate) fn registered(&mut self, deadline: Tick) -> bool {
+    /// Notes that `deadline` was registered: a scan in progress repeats. Returns whether the next would be too late for it.
+    pub(crate) fn note(&mut self, deadline: Tick) -> bool {
         !self.scan_again() && self.phase() == Phase::Idle && deadline.0 < self.next_wake.load(SeqCst)
     }
 }
@@ -191,7 +192,7 @@ impl Next {
 
     /// Publishes the deadline of a new entry if it is the earliest, and returns whether it is.
     #[inline]
-    pub(crate) fn registered(&self, deadline: Tick) -> bool {
+    pub(crate) fn lower_to(&self, deadline: Tick) -> bool {
         let is_earliest = deadline.0 < self.0.load(Relaxed);
         if is_earliest {
             self.0.store(deadline.0, SeqCst);

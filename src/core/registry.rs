@@ -58,7 +58,7 @@ fn timers_to_change() -> RwLockWriteGuard<'static, Timers> {
 }
 
 fn live(timers: &Timers, runtime: runtime::Id) -> Option<Arc<Owner>> {
-    timers.get(&runtime).filter(|owner| owner.timer().serves()).cloned()
+    timers.get(&runtime).filter(|owner| owner.timer().is_open()).cloned()
 }
 
 /// Finds a runtime's timer, or creates one and spawns its driver there. Another thread may end the timer at any moment.
@@ -73,12 +73,12 @@ pub(crate) fn owner_of(runtime: &Handle) -> Result<Arc<Owner>, Error> {
         if let Some(owner) = live(&timers, id) {
             return Ok(owner);
         }
-        let settings = Settings::of(runtime);
+        let settings = Settings::for_runtime(runtime);
         let timer = TimerLease::open(false, &settings);
         let driver = Driver::new(timer, settings.alarm);
         let owner = Owner::new(timer, true);
-        let driver = list(timers, runtime, owner.clone(), driver);
-        if timer.serves() {
+        let driver = adopt(timers, runtime, owner.clone(), driver);
+        if timer.is_open() {
             return Ok(owner);
         }
         if was_dropped(driver) {
@@ -88,12 +88,12 @@ pub(crate) fn owner_of(runtime: &Handle) -> Result<Arc<Owner>, Error> {
 }
 
 pub(crate) fn install(runtime: &Handle, timer: Arc<Owner>, driver: Driver) -> JoinHandle<()> {
-    list(timers_to_change(), runtime, timer, driver)
+    adopt(timers_to_change(), runtime, timer, driver)
 }
 
 /// Spawns the driver, and lists its timer as the runtime's while the driver lives. The previous timer ends once nothing
 /// waits on it.
-fn list(
+fn adopt(
     mut timers: RwLockWriteGuard<'_, Timers>,
     runtime: &Handle,
     owner: Arc<Owner>,
@@ -101,7 +101,7 @@ fn list(
 ) -> JoinHandle<()> {
     let timer = owner.timer();
     let id = runtime.id();
-    let unlist = Unlist(id, timer);
+    let disown = Disown(id, timer);
     let replaced = timers.insert(id, owner);
     if let Some(replaced) = &replaced {
         replaced.timer().replace();
@@ -112,16 +112,16 @@ fn list(
     drop(replaced);
     let driver = driver.in_a_task_of(runtime);
     spawn_driver(runtime, async move {
-        let _unlist = unlist;
+        let _disown = disown;
         driver.await;
     })
 }
 
-struct Unlist(runtime::Id, TimerLease);
+struct Disown(runtime::Id, TimerLease);
 
-impl Drop for Unlist {
+impl Drop for Disown {
     fn drop(&mut self) {
-        let Unlist(runtime, gone) = self;
+        let Disown(runtime, gone) = self;
         let mut timers = timers_to_change();
         if timers.get(runtime).is_some_and(|owner| owner.timer() == *gone) {
             let owner = timers.remove(runtime);

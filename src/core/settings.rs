@@ -21,7 +21,7 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    pub(crate) fn of(runtime: &Handle) -> Settings {
+    pub(crate) fn for_runtime(runtime: &Handle) -> Settings {
         let shards = match runtime.runtime_flavor() {
             RuntimeFlavor::CurrentThread => 1,
             _ => runtime.metrics().num_workers(),

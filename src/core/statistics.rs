@@ -16,8 +16,8 @@ const BUCKETS: usize = ((WIDEST - FINE + 1) << FINE) as usize;
 /// How long after their deadlines timers fired: a snapshot from [`Metrics::lateness`](crate::timer::Metrics::lateness).
 ///
 /// Lateness is the time from the deadline, rounded up to the timer's resolution, until the driver fires the timer. It
-/// does not include the time until the runtime polls the woken task. A sleep is not counted if a poll notices that its
-/// deadline has passed before the driver does.
+/// does not include the time until the runtime polls the woken task. A sleep is not counted if the timer had reached its
+/// deadline before its first poll.
 ///
 /// # Examples
 ///

@@ -37,7 +37,7 @@ const KEPT: usize = 8;
 struct Remembered {
     lease: ShardLease,
     runtime: runtime::Id,
-    /// Where that runtime is certainly the current one.
+    /// The task in which that runtime is certainly the current one.
     task: Option<task::Id>,
     /// The process in which this is valid. A forked process may inherit the thread and the task.
     process: u32,

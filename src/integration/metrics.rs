@@ -120,12 +120,12 @@ impl Timer {
     /// ```
     pub fn reporter(&self, name: impl Into<String>) -> Reporter {
         // Keeps the counts readable after the timer has ended.
-        let (timer, hold) = (self.lease, self.lease.hold());
+        let guard = self.lease.guard();
         let mut before = Box::new(Lateness::default());
         Reporter::new(name.into(), move |name| {
-            let _held = &hold;
+            let timer = guard.lease();
             // Asked first, so the last report is complete. While a timer ends, some still wait.
-            let has_ended = !timer.serves();
+            let has_ended = !timer.is_open();
             let now = Metrics::of(timer);
             publish_timer(name, &now, &before);
             *before = now.lateness().clone();

@@ -10,7 +10,7 @@ use tokio::runtime::Handle;
 use crate::clock::source::LAST;
 use crate::clock::{self, Hooks, Instant, duration_of, instant_of};
 use crate::core::driver::DriverHooks;
-use crate::core::memory::TimerHold;
+use crate::core::memory::TimerGuard;
 use crate::test_util::held;
 use crate::test_util::keeper::Keeper;
 use crate::wheel::{Tick, Ticks};
@@ -64,7 +64,7 @@ pub(super) fn read_clock() {
 }
 
 /// The timer of the current runtime, if it has one that follows tokio's clock.
-fn timer() -> Option<TimerHold> {
+fn timer() -> Option<TimerGuard> {
     let runtime = Handle::try_current().ok()?;
     held::existing(runtime.id()).filter(|held| !held.lease().engine().clock.is_shown())
 }

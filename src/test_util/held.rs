@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use tokio::runtime::{self, Handle};
 
 use crate::core::alarm::thread::BookingId;
-use crate::core::memory::{TimerHold, TimerLease};
+use crate::core::memory::{TimerGuard, TimerLease};
 use crate::core::registry;
 use crate::core::tasks;
 use crate::test_util::chance;
@@ -25,8 +25,8 @@ pub(super) fn opens(timer: TimerLease) {
 }
 
 /// A runtime's timer, if it already has one. Held, because the runtime may end while one of our threads uses it.
-pub(super) fn existing(runtime: runtime::Id) -> Option<TimerHold> {
-    registry::existing(runtime)?.timer().try_hold()
+pub(super) fn existing(runtime: runtime::Id) -> Option<TimerGuard> {
+    registry::existing(runtime)?.timer().try_guard()
 }
 
 /// Wakes the drivers that run on a current-thread runtime, to check its clock. Waking those of other runtimes would change

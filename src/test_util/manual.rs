@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use crate::clock::source::{LAST, one_is_held};
 use crate::clock::{self, Instant};
-use crate::core::memory::{TimerHold, TimerLease};
+use crate::core::memory::{TimerGuard, TimerLease};
 use crate::core::settings::Settings;
 use crate::test_util::lock;
 use crate::timer;
@@ -71,7 +71,7 @@ pub(super) struct State {
     target: Tick,
     /// The thread that moves it, as long as it does.
     mover: Option<ThreadId>,
-    timers: Vec<TimerHold>,
+    timers: Vec<TimerGuard>,
     /// How often its rate was set.
     rate: u64,
 }
@@ -79,7 +79,7 @@ pub(super) struct State {
 impl State {
     fn show(&mut self, tick: Tick) {
         self.now = self.now.max(tick);
-        for timer in self.timers.iter().map(TimerHold::lease).filter(|timer| timer.serves()) {
+        for timer in self.timers.iter().map(TimerGuard::lease).filter(|timer| timer.is_open()) {
             timer.engine().clock.shown.fetch_max(tick.0, SeqCst);
         }
     }
@@ -88,12 +88,12 @@ impl State {
     fn open(&mut self, timer: TimerLease) {
         timer.engine().open_shown(self.now);
         timer.publish_removals();
-        self.timers.push(timer.hold());
+        self.timers.push(timer.guard());
     }
 
     /// The live timers, whose memory is held. Unlocks.
-    fn timers(mut state: MutexGuard<'_, State>) -> Vec<TimerHold> {
-        let (live, ended): (Vec<_>, Vec<_>) = state.timers.drain(..).partition(|held| held.lease().serves());
+    fn timers(mut state: MutexGuard<'_, State>) -> Vec<TimerGuard> {
+        let (live, ended): (Vec<_>, Vec<_>) = state.timers.drain(..).partition(|held| held.lease().is_open());
         state.timers.clone_from(&live);
         drop(state);
         drop(ended);
@@ -279,7 +279,7 @@ impl ManualClock {
             return false;
         }
         // Hold it first: no other timer can then get its memory.
-        let Some(held) = timer.try_hold() else { return false };
+        let Some(held) = timer.try_guard() else { return false };
         let is_new = timer.engine().show(state.now);
         if is_new {
             timer.publish_removals();
@@ -293,7 +293,7 @@ impl ManualClock {
         self.state().open(timer);
     }
 
-    pub(super) fn timers(&self) -> Vec<TimerHold> {
+    pub(super) fn timers(&self) -> Vec<TimerGuard> {
         State::timers(self.state())
     }
 
@@ -453,7 +453,7 @@ impl fmt::Debug for ManualClock {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        for timer in unpoisoned(self.state.get_mut()).timers.iter().map(TimerHold::lease) {
+        for timer in unpoisoned(self.state.get_mut()).timers.iter().map(TimerGuard::lease) {
             timer.close();
         }
     }

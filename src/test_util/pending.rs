@@ -12,7 +12,7 @@ use tokio::runtime::Handle;
 
 use crate::clock::source::any_is_held;
 use crate::clock::{self, Hooks, Instant};
-use crate::core::memory::{TimerHold, TimerLease};
+use crate::core::memory::{TimerGuard, TimerLease};
 use crate::core::shard::Key;
 use crate::core::tasks;
 use crate::future::sleep::{ItemKind, WaitHooks};
@@ -156,7 +156,7 @@ pub fn pending() -> Vec<Pending> {
     RECORDS.store(true, Relaxed);
     let runtime = current_runtime("pending");
     if let Some(clock) = own_clock::here() {
-        return of(clock.timers().iter().map(TimerHold::lease), clock.tick());
+        return of(clock.timers().iter().map(TimerGuard::lease), clock.tick());
     }
     let Some(held) = held::existing(runtime.id()) else { return Vec::new() };
     of(iter::once(held.lease()), held.lease().engine().clock.now())

@@ -326,7 +326,7 @@ impl Builder {
 
     fn settings(&self) -> Result<Settings, BuildError> {
         let runtime = Handle::try_current().ok().filter(|_| self.clock.is_none());
-        let mut settings = runtime.map_or_else(|| Settings::with_shards(1), |runtime| Settings::of(&runtime));
+        let mut settings = runtime.map_or_else(|| Settings::with_shards(1), |runtime| Settings::for_runtime(&runtime));
         let shards = self.shards.unwrap_or(settings.shards);
         BuildError::check_range("shards", shards, 1..=MOST_SHARDS)?;
         settings.shards = shards;

@@ -190,7 +190,7 @@ impl Timer {
     #[must_use]
     #[doc(alias = "is_closed")]
     pub fn is_shutdown(&self) -> bool {
-        !self.lease.serves()
+        !self.lease.is_open()
     }
 
     /// This timer, for an item that cannot return an error while the timer is full.

@@ -52,7 +52,7 @@ impl Consumer {
     pub(super) fn registered(&self, deadline: Tick) {
         if self.parker.is_too_late_for(deadline) {
             let mut parked = self.parker.lock();
-            if parked.registered(deadline) {
+            if parked.note(deadline) {
                 wake(parked, None);
             }
         }

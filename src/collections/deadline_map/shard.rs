@@ -266,7 +266,7 @@ impl<'a, K, V> MapShard<'a, K, V> {
     pub(super) fn unlock(&self, guard: MutexGuard<'_, MapState<K, V>>, registered: Option<Tick>) {
         match registered {
             _ if self.map.consumer.is_exact() => self.unlock_exactly(guard),
-            Some(deadline) if self.next.registered(deadline) => {
+            Some(deadline) if self.next.lower_to(deadline) => {
                 drop(guard);
                 self.map.consumer.registered(deadline);
             }

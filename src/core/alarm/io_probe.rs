@@ -76,7 +76,7 @@ impl IoProbe {
     }
 
     pub(crate) fn begin(&'static self, runtime: &Handle, is_paused: bool) {
-        self.set(self.lock(), CAN_BE_SEEN.then(|| Search::of(runtime)), false);
+        self.set(self.lock(), CAN_BE_SEEN.then(|| Search::new(runtime)), false);
         if CAN_BE_SEEN && !is_paused {
             self.book(FIRST_CHECK);
         }
@@ -161,7 +161,7 @@ impl AlarmHandler for IoProbe {
 }
 
 impl Search {
-    fn of(runtime: &Handle) -> Search {
+    fn new(runtime: &Handle) -> Search {
         let (threads, driver) = (VecDeque::new(), None);
         Search { metrics: runtime.metrics(), threads, driver, booked: 0, checks: 0, turns_left: 0 }
     }
@@ -212,7 +212,7 @@ mod tests {
     /// A search of which no check is booked.
     fn searching(runtime: &Runtime) -> &'static IoProbe {
         let search = Box::leak(Box::new(IoProbe::new(BookingId(u64::MAX))));
-        search.set(search.lock(), Some(Search::of(runtime.handle())), false);
+        search.set(search.lock(), Some(Search::new(runtime.handle())), false);
         search
     }
 

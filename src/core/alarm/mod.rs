@@ -92,11 +92,6 @@ pub(crate) enum TurnAlarm {
 }
 
 impl TurnAlarm {
-    /// Whether only the driver can set it.
-    pub(crate) fn is_the_drivers(&self) -> bool {
-        matches!(self, TurnAlarm::Paused)
-    }
-
     /// Whether tokio rounds its time.
     pub(crate) fn is_tokios(&self) -> bool {
         matches!(self, TurnAlarm::Tokio(_) | TurnAlarm::Paused)

@@ -16,19 +16,17 @@ use crate::util::sync;
 use crate::wheel::Tick;
 
 /// How long a driver's task that was woken may take to bring a turn until another worker polls it; each time, twice as
-/// long. Without a driver, how long a turn may take to begin before another helper is sent.
+/// long. Without a driver, how long a turn may take to begin before the helper thread is called again.
 pub(super) const PATIENCE: Duration = Duration::from_millis(1);
 
-/// The longest time between two such calls.
-pub(super) const LONGEST_PATIENCE: Duration = Duration::from_secs(1);
+/// The longest time between two such calls. With one worker, how late the report of a `timerfd` may be: nobody else could
+/// look, and this only finds out that the program has closed the file.
+pub(crate) const LONGEST_PATIENCE: Duration = Duration::from_secs(1);
 
 /// How late the report of a `timerfd` may be before the driver's task is woken, for another worker to come to the I/O
 /// driver. `PATIENCE`, if one was late within `DISTRUST`: a worker that took its events, and then blocks, does not look
 /// for the next.
 pub(crate) const PATIENCE_WITH_TIMERFD: Duration = Duration::from_millis(5);
-
-/// The same if there is one worker: nobody else could look. This finds out that the program has closed the file.
-pub(crate) const PATIENCE_WITH_ONE_WORKER: Duration = Duration::from_secs(1);
 
 const DISTRUST: Duration = Duration::from_secs(1);
 
@@ -74,7 +72,7 @@ impl Engine {
         let now = sync::now();
         if state.is_driverless {
             self.watch(&mut state, now);
-        } else if state.needs_driver() {
+        } else if state.needs_driver(state.is_paused()) {
             wake(state);
         } else if !self.set_off_alarm(&mut state) {
             // Not woken from here: tokio keeps a task that a worker wakes for that worker, which may compute.

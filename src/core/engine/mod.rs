@@ -31,8 +31,8 @@ use std::time::Instant;
 
 use tokio::runtime::Handle;
 
-pub(crate) use self::alarm::{PATIENCE_WITH_ONE_WORKER, PATIENCE_WITH_TIMERFD};
-pub(crate) use self::turn::By;
+pub(crate) use self::alarm::{LONGEST_PATIENCE, PATIENCE_WITH_TIMERFD};
+pub(crate) use self::turn::Runner;
 use crate::clock::instant;
 use crate::clock::source::Source;
 use crate::core::alarm::TurnAlarm;
@@ -77,10 +77,10 @@ pub(crate) struct EngineState {
     is_driverless: bool,
     /// Wakes the driver's task. `None` once it was woken.
     driver: Option<Waker>,
-    /// Since when a turn is to come.
+    /// When the turn was first wanted that has not begun.
     called: Option<Instant>,
     pub(crate) alarm: TurnAlarm,
-    /// When the alarm thread next checks the `timerfd` or the helpers, at the latest.
+    /// When the alarm thread next looks whether a turn has come, at the latest.
     checks_at: Option<Instant>,
     /// When a check last found that the `timerfd` was late.
     was_late: Option<Instant>,
@@ -90,9 +90,14 @@ pub(crate) struct EngineState {
 }
 
 impl EngineState {
-    /// Whether only the driver can set the alarm, or has to choose another because a test has paused the clock.
-    fn needs_driver(&self) -> bool {
-        self.alarm.is_the_drivers() || self.runtime.is_some() && !instant::clock_is_the_systems()
+    /// Whether a test has paused the clock.
+    fn is_paused(&self) -> bool {
+        self.runtime.is_some() && !instant::clock_is_the_systems()
+    }
+
+    /// Whether only the driver can set the alarm, or has to choose another because the clock `is_paused`.
+    fn needs_driver(&self, is_paused: bool) -> bool {
+        is_paused || matches!(self.alarm, TurnAlarm::Paused)
     }
 }
 
@@ -232,8 +237,8 @@ impl Engine {
         }
     }
 
-    /// The time of a paused clock, as far as tokio's timers have processed it if they move the clock.
-    pub(crate) fn shown(&self) -> Tick {
+    /// What has been processed of a paused clock: by tokio's timers, if they move it.
+    pub(crate) fn processed_by_tokio(&self) -> Tick {
         let now = self.clock.now();
         let is_tokios = self.parker.lock().alarm.is_tokios();
         if is_tokios { processed(now) } else { now }
@@ -241,32 +246,32 @@ impl Engine {
 
     /// A shard has published `deadline` as its earliest. Returns whether the clock is found paused.
     #[inline]
-    pub(crate) fn registered(&'static self, deadline: Tick) -> bool {
+    pub(crate) fn after_insert(&'static self, deadline: Tick) -> bool {
         self.parker.is_too_late_for(deadline) && self.turn_by(deadline)
     }
 
     #[cold]
     fn turn_by(&'static self, deadline: Tick) -> bool {
         let mut state = self.parker.lock();
-        let runs = state.runtime.is_none() || instant::clock_is_the_systems();
-        let waits = runs && !state.alarm.is_tokios();
+        let is_paused = state.is_paused();
+        let waits = !is_paused && !state.alarm.is_tokios();
         let deadline = if waits { state.coalesce.earliest_turn(deadline) } else { deadline };
-        if !state.registered(deadline) {
-            return !runs;
+        if !state.note(deadline) {
+            return is_paused;
         }
-        if state.needs_driver() {
+        if state.needs_driver(is_paused) {
             state.leave();
             wake(state);
         } else {
             state.publish(deadline);
             self.set_alarm(&mut state, deadline);
         }
-        !runs
+        is_paused
     }
 
     /// An entry due at `before` was removed or postponed, and the shard has published its earliest deadline. A paused
     /// clock must not jump to an alarm for the removed entry.
-    pub(crate) fn postponed(&'static self, before: Tick) {
+    pub(crate) fn after_removal(&'static self, before: Tick) {
         if self.next_wake() < before {
             return;
         }
@@ -274,7 +279,7 @@ impl Engine {
         if state.scan_again() || state.phase() != Phase::Idle || self.next_wake() < before {
             return;
         }
-        if state.needs_driver() {
+        if state.needs_driver(state.is_paused()) {
             // The alarm that is set is only early.
             wake(state);
         } else {

@@ -12,11 +12,11 @@ use crate::core::alarm::TimerfdAlarm;
 /// The driver is polled, and a turn follows its runtime's pass.
 fn comes(engine: &'static Engine) -> bool {
     engine.driver_came(Waker::noop().clone());
-    engine.begin_turn(By::Pass).is_some()
+    engine.begin_turn(Runner::Task).is_some()
 }
 
 fn helper_comes(engine: &'static Engine) -> bool {
-    engine.begin_turn(By::Helper).is_some()
+    engine.begin_turn(Runner::Helper).is_some()
 }
 
 fn set_alarm(engine: &'static Engine, alarm: TurnAlarm) {
@@ -44,8 +44,8 @@ fn parked() -> &'static Engine {
 fn a_turn_looks_again_for_each_that_came_meanwhile() {
     let engine = parked();
     let comes: [fn(&'static Engine); 3] = [
-        |engine| _ = engine.registered(Tick(1)),
-        |engine| engine.postponed(Tick(1)),
+        |engine| _ = engine.after_insert(Tick(1)),
+        |engine| engine.after_removal(Tick(1)),
         |engine| assert!(!helper_comes(engine)),
     ];
     assert!(helper_comes(engine));
@@ -64,7 +64,7 @@ fn a_driver_that_is_wanted_during_the_turn_of_another_is_called_at_its_end() {
     };
     let looks = |engine: &'static Engine| {
         engine.driver_came(Waker::noop().clone());
-        assert!(engine.begin_turn(By::Driver).is_none());
+        assert!(engine.begin_turn(Runner::TaskOnPausedClock).is_none());
     };
     let wants: [fn(&'static Engine); 2] = [looks, Engine::wake_driver];
     for want in wants {
@@ -77,7 +77,7 @@ fn a_driver_that_is_wanted_during_the_turn_of_another_is_called_at_its_end() {
     }
     let engine = parked();
     set_alarm(engine, TurnAlarm::Paused);
-    assert!(engine.begin_turn(By::PausedClock).is_some());
+    assert!(engine.begin_turn(Runner::TokioTimers).is_some());
     engine.end_turn(Tick(1), 0, Tick(5)).unwrap();
     assert!(engine.parker.lock().driver.is_none(), "nobody else sets it");
 }
@@ -127,10 +127,10 @@ fn a_timerfd_is_moved_to_an_earlier_deadline_and_replaced_if_it_fails() {
     set_alarm(engine, TurnAlarm::Timerfd(alarm.clone()));
     assert_eq!(engine.end_turn(Tick(1), 0, at[0]), Some(at[0]));
     assert!(engine.booked() > Some(instant(at[0])), "the thread checks once the driver is late");
-    engine.registered(at[1]);
+    engine.after_insert(at[1]);
     assert_eq!(alarm.remaining().as_secs().div_ceil(3_600), 2);
     alarm.become_another();
-    engine.registered(at[2]);
+    engine.after_insert(at[2]);
     assert_eq!((engine.next_wake(), engine.booked()), (at[2], Some(instant(at[2]))), "the thread serves");
 }
 
@@ -152,7 +152,7 @@ fn while_a_timerfd_is_in_time_turns_put_the_alarm_threads_check_off() {
 #[test]
 fn a_driver_that_brings_no_turn_is_woken_again_without_end() {
     let engine = parked();
-    engine.registered(Tick(1));
+    engine.after_insert(Tick(1));
     assert!(matches!(engine.due(), Due::Wake(_)));
     assert!(matches!(engine.due(), Due::Nothing), "it was woken and not polled yet");
     for ago in [Duration::ZERO, Duration::from_millis(20), LONGEST_PATIENCE, LONGEST_PATIENCE * 9] {
@@ -175,7 +175,7 @@ fn a_driver_that_brings_no_turn_is_woken_again_without_end() {
 fn what_is_due_already_does_not_wake_the_driver_from_the_thread_that_registers_it() {
     let engine = parked();
     engine.driver_came(Waker::noop().clone());
-    engine.registered(Tick(1));
+    engine.after_insert(Tick(1));
     assert!(engine.parker.lock().driver.is_some() && engine.booked() <= Some(Instant::now()));
 }
 
@@ -186,7 +186,7 @@ fn without_a_driver_each_turn_that_ends_early_is_followed_up_soon() {
     let mut last = None;
     for _ in 0..3 {
         assert!(helper_comes(engine));
-        engine.interrupt_turn(By::Helper);
+        engine.interrupt_turn(Runner::Helper);
         let check = engine.parker.lock().checks_at;
         assert!(check.is_some_and(|at| at <= Instant::now() + PATIENCE), "at {check:?}");
         assert!(last.is_none() || check == last, "no turn postpones it");
@@ -218,9 +218,9 @@ fn a_timerfd_that_was_late_is_checked_after_a_millisecond() {
 #[test]
 fn with_one_worker_a_timerfd_is_not_checked_soon() {
     let (engine, runtime) = parked_on_a_timerfd();
-    let alone = runtime.block_on(async { TimerfdAlarm::new(Waker::noop(), true, PATIENCE_WITH_ONE_WORKER) });
+    let alone = runtime.block_on(async { TimerfdAlarm::new(Waker::noop(), true, LONGEST_PATIENCE) });
     set_alarm(engine, TurnAlarm::Timerfd(Arc::new(alone.unwrap())));
     assert!(comes(engine));
     engine.end_turn(Tick(1), 1, clock::now()).unwrap();
-    assert!(engine.booked().is_some_and(|at| at > Instant::now() + PATIENCE_WITH_ONE_WORKER / 2));
+    assert!(engine.booked().is_some_and(|at| at > Instant::now() + LONGEST_PATIENCE / 2));
 }

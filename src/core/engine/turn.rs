@@ -8,37 +8,37 @@ use crate::wheel::Tick;
 
 /// Who runs a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum By {
+pub(crate) enum Runner {
     /// The runtime's I/O driver, in the middle of its pass: it has reported all that came before the alarm.
-    Event,
+    IoDriver,
     /// The driver's task, after a pass.
-    Pass,
+    Task,
     /// tokio's timers, on a paused clock. Only the driver's task can set the alarm again.
-    PausedClock,
+    TokioTimers,
     /// The driver's task on a paused clock. It fires only what the last turn has left, and sets its own alarm.
-    Driver,
-    /// A helper, for a timer without a driver.
+    TaskOnPausedClock,
+    /// The helper thread, for a timer without a driver.
     Helper,
 }
 
-impl By {
+impl Runner {
     /// Whether time stands still meanwhile, so a turn fires all that is due.
     pub(crate) fn fires_all(self) -> bool {
-        matches!(self, By::PausedClock | By::Driver)
+        matches!(self, Runner::TokioTimers | Runner::TaskOnPausedClock)
     }
 }
 
 impl Engine {
     /// Begins a turn, and returns a list for its wakers. It does not if the timer has ended, while a test sets the
     /// time, or during another turn, which then scans again or calls the driver.
-    pub(crate) fn begin_turn(&self, by: By) -> Option<WakeList> {
+    pub(crate) fn begin_turn(&self, by: Runner) -> Option<WakeList> {
         let mut state = self.parker.lock();
         let begun = !self.clock.is_shown() && state.claim();
         state.called = None;
         let calls = match by {
-            By::Driver => !begun,
-            By::PausedClock => begun,
-            By::Event | By::Pass | By::Helper => false,
+            Runner::TaskOnPausedClock => !begun,
+            Runner::TokioTimers => begun,
+            Runner::IoDriver | Runner::Task | Runner::Helper => false,
         };
         if calls {
             state.call_after_scan();
@@ -50,7 +50,7 @@ impl Engine {
     /// later than `earliest` if timers are coalesced, or `None` if this turn has to scan again.
     pub(crate) fn end_turn(&'static self, now: Tick, fired: usize, earliest: Tick) -> Option<Tick> {
         let mut state = self.parker.lock();
-        if !self.goes_on(&mut state) {
+        if !self.turn_goes_on(&mut state) {
             return Some(Tick::MAX);
         }
         if state.phase() == Phase::Scanning(Then::Call) {
@@ -70,12 +70,12 @@ impl Engine {
     }
 
     /// Ends a turn early. The next has to begin soon. After a pass, the driver's task wakes itself.
-    pub(crate) fn interrupt_turn(&'static self, by: By) {
+    pub(crate) fn interrupt_turn(&'static self, by: Runner) {
         let mut state = self.parker.lock();
-        if !self.goes_on(&mut state) {
+        if !self.turn_goes_on(&mut state) {
             return;
         }
-        if by == By::Pass {
+        if by == Runner::Task {
             state.leave();
             self.watch(&mut state, sync::now());
         } else {
@@ -84,7 +84,7 @@ impl Engine {
     }
 
     /// Whether another turn follows the one that is ending.
-    fn goes_on(&'static self, state: &mut Locked<'_, EngineState>) -> bool {
+    fn turn_goes_on(&'static self, state: &mut Locked<'_, EngineState>) -> bool {
         if self.clock.is_shown() && !state.is_closed() {
             state.leave();
         }

@@ -1,5 +1,5 @@
 //! [`TimerLease`]: a timer from its start to its end, in a memory that timers reuse. A lease names one use by its
-//! epoch. [`TimerHold`] and [`Owner`] keep that use from ending, each in its way.
+//! epoch. [`TimerGuard`] and [`Owner`] keep that use from ending, each in its way.
 //
 // Invariants
 // 1. A memory becomes free when the last holder of an ended timer lets go: once per use.
@@ -20,7 +20,6 @@ use crate::core::settings::Settings;
 use crate::core::shard::{Shard, ShardLease};
 use crate::core::statistics::Snapshot;
 use crate::util::panics;
-use crate::util::sync::MODELLED;
 use crate::util::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
 use crate::wheel::Tick;
 
@@ -48,14 +47,14 @@ pub(crate) struct TimerLease {
 }
 
 /// Keeps a timer's memory from being reused, even after the timer has ended.
-pub(crate) struct TimerHold(TimerLease);
+pub(crate) struct TimerGuard(TimerLease);
 
 /// Owns a timer: all handles share one owner, and the registry has one for each runtime's timer. Once all owners and
 /// all sleeps created through a handle are gone, the timer ends as soon as nothing waits on it.
 ///
 /// Holds the memory, so the counts can be read after the timer has ended.
 pub(crate) struct Owner {
-    timer: TimerHold,
+    timer: TimerGuard,
     /// Whether the timer was created implicitly. No handle may end it then.
     pub(crate) is_implicit: bool,
 }
@@ -68,7 +67,7 @@ fn processed_here() -> io::Result<Tick> {
 
 impl Owner {
     pub(crate) fn new(timer: TimerLease, is_implicit: bool) -> Arc<Owner> {
-        Arc::new(Owner { timer: timer.hold(), is_implicit })
+        Arc::new(Owner { timer: timer.guard(), is_implicit })
     }
 
     pub(crate) fn timer(&self) -> TimerLease {
@@ -88,7 +87,7 @@ impl Drop for Owner {
 
 impl Above for Memory {
     fn turn_without_a_driver(&'static self) {
-        if let Some(timer) = self.lease(self.holders.epoch()).try_hold() {
+        if let Some(timer) = self.lease(self.refs.epoch()).try_guard() {
             helpers::send(move || timer.turn_without_a_driver());
         }
     }
@@ -105,8 +104,8 @@ impl Memory {
 
     /// Begins a use, to which the caller has exclusive access.
     fn begin_use(&'static self, settings: &Settings, wheels_begin: Tick) -> TimerLease {
-        let timer = self.lease(self.holders.epoch().next());
-        self.holders.begin(timer.epoch);
+        let timer = self.lease(self.refs.epoch().next());
+        self.refs.begin(timer.epoch);
         self.used.store(settings.shards, SeqCst);
         self.threads.store(0, Relaxed);
         self.turn_count.store(0, Relaxed);
@@ -147,9 +146,7 @@ impl TimerLease {
 
     /// Takes a memory for a timer and opens its shards. Nothing runs turns yet.
     pub(crate) fn make(settings: &Settings, now: Tick) -> TimerLease {
-        // In models the wheels start far behind, which gives helper threads more to do in a turn.
-        let wheels_begin = if MODELLED { Tick::ZERO } else { source::wheels_begin(now) };
-        let timer = take(settings.shards).begin_use(settings, wheels_begin);
+        let timer = take(settings.shards).begin_use(settings, source::wheels_begin(now));
         Hooks::opens(timer);
         timer
     }
@@ -161,29 +158,29 @@ impl TimerLease {
 
     /// Whether the timer has not ended.
     #[inline]
-    pub(crate) fn serves(self) -> bool {
-        self.memory.holders.is_open(self.epoch)
+    pub(crate) fn is_open(self) -> bool {
+        self.memory.refs.is_open(self.epoch)
     }
 
     /// Holds the memory. Returns `None` if the timer has ended and has no other holder.
-    pub(crate) fn try_hold(self) -> Option<TimerHold> {
-        self.memory.holders.join(self.epoch).then(|| TimerHold(self))
+    pub(crate) fn try_guard(self) -> Option<TimerGuard> {
+        self.memory.refs.join(self.epoch).then(|| TimerGuard(self))
     }
 
-    /// Like `try_hold`, for a timer that has not ended or has another holder.
-    pub(crate) fn hold(self) -> TimerHold {
-        self.try_hold().expect("the timer has not ended")
+    /// Like `try_guard`, for a timer that has not ended or has another holder.
+    pub(crate) fn guard(self) -> TimerGuard {
+        self.try_guard().expect("the timer has not ended")
     }
 
     fn let_go(self) {
-        if self.memory.holders.leave(self.epoch) {
+        if self.memory.refs.leave(self.epoch) {
             self.memory.give_back();
         }
     }
 
     /// Ends the timer, wakes all waiting tasks, and returns how many; `None` if it had already ended.
     pub(crate) fn close(self) -> Option<usize> {
-        if !self.memory.holders.end(self.epoch) {
+        if !self.memory.refs.end(self.epoch) {
             return None;
         }
         self.engine().close();
@@ -267,19 +264,19 @@ impl PartialEq for TimerLease {
     }
 }
 
-impl Clone for TimerHold {
+impl Clone for TimerGuard {
     fn clone(&self) -> Self {
-        self.0.hold()
+        self.0.guard()
     }
 }
 
-impl Drop for TimerHold {
+impl Drop for TimerGuard {
     fn drop(&mut self) {
         self.0.let_go();
     }
 }
 
-impl TimerHold {
+impl TimerGuard {
     pub(crate) fn lease(&self) -> TimerLease {
         self.0
     }
@@ -295,7 +292,7 @@ mod modelled {
         pub(crate) fn of_a_model(ignores_alarm: bool) -> TimerLease {
             let settings = Settings { coalesce: Ticks(0), ..Settings::with_shards(2) };
             let timer = Memory::new(2).begin_use(&settings, Tick::ZERO);
-            std::mem::forget(timer.hold());
+            std::mem::forget(timer.guard());
             timer.engine().ignores_alarm.store(ignores_alarm, Relaxed);
             timer.engine().open(false, Ticks(0));
             timer

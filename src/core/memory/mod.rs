@@ -4,4 +4,4 @@ mod lease;
 mod pool;
 mod turn;
 
-pub(crate) use self::lease::{Owner, TimerHold, TimerHooks, TimerLease};
+pub(crate) use self::lease::{Owner, TimerGuard, TimerHooks, TimerLease};

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::AtomicUsize as StdAtomicUsize;
 
 use crate::core::engine::Engine;
-use crate::core::epoch::Holders;
+use crate::core::epoch::RefCount;
 use crate::core::shard::Shard;
 use crate::util::sync::atomic::{AtomicU64, AtomicUsize};
 use crate::util::sync::{Mutex, MutexGuard, keep, per_process, unpoisoned};
@@ -20,7 +20,7 @@ pub(super) struct Memory {
     /// How many threads have a shard.
     pub(super) threads: StdAtomicUsize,
     pub(super) turn_count: AtomicU64,
-    pub(super) holders: Holders,
+    pub(super) refs: RefCount,
 }
 
 type Free = BTreeMap<usize, Vec<&'static Memory>>;
@@ -53,7 +53,7 @@ impl Memory {
                 used: AtomicUsize::new(0),
                 threads: StdAtomicUsize::new(0),
                 turn_count: AtomicU64::new(0),
-                holders: Holders::none(),
+                refs: RefCount::none(),
             }
         );
         engine.belongs_to(memory);

@@ -5,9 +5,9 @@
 //    256 locks before other tasks run; for a clock that a test has moved, as many as are due.
 // 2. A thread that fires timers holds the memory while it does.
 
-use super::{TimerHold, TimerLease};
+use super::{TimerGuard, TimerLease};
 use crate::clock::source;
-use crate::core::engine::By;
+use crate::core::engine::Runner;
 use crate::core::wake_list::WakeList;
 use crate::util::sync::atomic::Ordering::SeqCst;
 use crate::wheel::Tick;
@@ -15,17 +15,17 @@ use crate::wheel::Tick;
 /// The maximum number of scans in a turn. A turn repeats its scan if earlier deadlines are registered during it.
 const SCANS: usize = 8;
 
-/// How many tasks a turn may wake before it lets others run. Each lock hold counts as at least `HOLD`.
+/// How many tasks a turn may wake before it lets others run. Each lock hold counts as at least `LEAST`.
 const WORK: usize = 1024;
 
-const HOLD: usize = 4;
+const LEAST: usize = 4;
 
 impl TimerLease {
     /// Runs a turn, unless the timer has ended, a test sets the time, or another turn is in progress, which then scans
     /// again. Fires what is due `until` a tick that the runtime's pass came after. `earliest` finds the earliest
     /// remaining deadline. Returns `None` if more timers are due, and otherwise when the next turn begins, if that is
     /// known.
-    pub(crate) fn run_turn(self, by: By, until: Tick, earliest: fn(TimerLease) -> Tick) -> Option<Tick> {
+    pub(crate) fn run_turn(self, by: Runner, until: Tick, earliest: fn(TimerLease) -> Tick) -> Option<Tick> {
         let Some(mut wakes) = self.engine().begin_turn(by) else {
             return Some(Tick::MAX);
         };
@@ -38,7 +38,7 @@ impl TimerLease {
     }
 
     /// Scans until the turn has ended: returns when the next begins, or `None` if more is left to do.
-    fn scan(self, by: By, until: Tick, earliest: fn(TimerLease) -> Tick, wakes: &mut WakeList) -> Option<Tick> {
+    fn scan(self, by: Runner, until: Tick, earliest: fn(TimerLease) -> Tick, wakes: &mut WakeList) -> Option<Tick> {
         let (mut work, mut fired) = (WORK, 0);
         // Read once: the runtime does not look at its sockets during a turn.
         let now = self.now();
@@ -83,7 +83,7 @@ impl TimerLease {
                 }
                 let woken = shard.fire(at, now, wakes);
                 fired += woken;
-                work = work.saturating_sub(woken.max(HOLD));
+                work = work.saturating_sub(woken.max(LEAST));
                 rests = false;
             }
             if rests {
@@ -93,9 +93,9 @@ impl TimerLease {
     }
 }
 
-impl TimerHold {
+impl TimerGuard {
     /// Runs turns as long as timers are due.
     pub(super) fn turn_without_a_driver(&self) {
-        while self.lease().run_turn(By::Helper, Tick::MAX, TimerLease::earliest).is_none() {}
+        while self.lease().run_turn(Runner::Helper, Tick::MAX, TimerLease::earliest).is_none() {}
     }
 }

@@ -8,7 +8,7 @@ use std::task::Wake;
 use super::{Task, Woken, World, check, far, near, race, race_three, wait_until};
 use crate::clock;
 use crate::core::alarm::thread::{self, AlarmHandler, BookingId, modelled::booked};
-use crate::core::engine::By;
+use crate::core::engine::Runner;
 use crate::util::sync::keep;
 use crate::wheel::Tick;
 
@@ -156,8 +156,8 @@ fn an_interrupted_turn_against_the_alarm() {
         late();
         let engine = world.timer.engine();
         let begin_and_interrupt = move || {
-            if engine.begin_turn(By::Event).is_some() {
-                engine.interrupt_turn(By::Event);
+            if engine.begin_turn(Runner::IoDriver).is_some() {
+                engine.interrupt_turn(Runner::IoDriver);
             }
         };
         race(begin_and_interrupt, call);

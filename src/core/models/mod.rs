@@ -86,7 +86,7 @@ where
     A: Send + 'static,
     B: Send + 'static,
 {
-    let start = Start::of(2);
+    let start = Start::together(2);
     let (one, other) = (start.spawn(one), start.spawn(other));
     (one.join().unwrap(), other.join().unwrap())
 }
@@ -101,7 +101,7 @@ where
     B: Send + 'static,
     C: Send + 'static,
 {
-    let start = Start::of(3);
+    let start = Start::together(3);
     let (first, second, third) = (start.spawn(first), start.spawn(second), start.spawn(third));
     (first.join().unwrap(), second.join().unwrap(), third.join().unwrap())
 }
@@ -118,7 +118,7 @@ pub(crate) fn using<T>(mut value: T, code: impl FnOnce(&mut T)) -> impl FnOnce()
 struct Start(Arc<PlainUsize>);
 
 impl Start {
-    fn of(threads: usize) -> Start {
+    fn together(threads: usize) -> Start {
         Start(Arc::new(PlainUsize::new(threads)))
     }
 
@@ -212,15 +212,15 @@ impl Engine {
 impl World {
     /// For models in which everything is far.
     pub(crate) fn new() -> World {
-        World::of(true)
+        World::make(true)
     }
 
     /// For models in which the alarm thread calls. Under loom, the model makes the calls.
     pub(crate) fn with_alarm() -> World {
-        World::of(false)
+        World::make(false)
     }
 
-    fn of(ignores_alarm: bool) -> World {
+    fn make(ignores_alarm: bool) -> World {
         let timer = TimerLease::of_a_model(ignores_alarm);
         World { timer, lease: timer.shard(0) }
     }

@@ -22,10 +22,10 @@ impl Place {
 
     /// Registers a deadline in a wheel that has no earlier one.
     fn register(&self, wheel: usize, deadline: Tick) {
-        assert!(self.wheels[wheel].registered(deadline));
+        assert!(self.wheels[wheel].lower_to(deadline));
         if self.parker.is_too_late_for(deadline) {
             let mut locked = self.parker.lock();
-            if locked.registered(deadline) {
+            if locked.note(deadline) {
                 let waker = locked.take();
                 locked.leave();
                 drop(locked);

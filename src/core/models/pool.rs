@@ -35,7 +35,7 @@ fn a_handle_of_an_ended_timer_against_two_new_ones() {
     check("a handle of an ended timer against two new ones", || {
         let gone = open();
         close(gone);
-        let hold_twice = move || (0..2).for_each(|_| assert!(gone.try_hold().is_none(), "it has ended"));
+        let hold_twice = move || (0..2).for_each(|_| assert!(gone.try_guard().is_none(), "it has ended"));
         let ((), one, other) = race_three(hold_twice, open, open);
         assert!(!shares_memory(one, other));
         close(one);
@@ -51,7 +51,7 @@ fn a_handle_against_the_end_of_its_timer_and_a_new_one() {
             close(ends);
             open()
         };
-        let (held, one, other) = race_three(move || ends.try_hold(), end_and_open, open);
+        let (held, one, other) = race_three(move || ends.try_guard(), end_and_open, open);
         assert!(!shares_memory(one, other));
         let kept = held.is_some();
         assert!(!kept || ![one, other].iter().any(|&timer| shares_memory(timer, ends)), "it is kept");
@@ -66,7 +66,7 @@ fn a_handle_against_the_end_of_its_timer_and_a_new_one() {
 fn counting_against_a_new_timer() {
     check("counting against a new timer", || {
         let ends = open();
-        let held = ends.hold();
+        let held = ends.guard();
         close(ends);
         let full = || TimerLease::open(false, &Settings { capacity: Some(1), ..settings() });
         let count = move || (held.lease().snapshot(), held);

@@ -7,7 +7,7 @@ use std::task::{Poll, Waker};
 use super::{Task, Woken, World, check, far, near, poll, poll_elapsed, race, race_three, using};
 use crate::core::alarm::TurnAlarm;
 use crate::core::capacity::Capacity;
-use crate::core::engine::By;
+use crate::core::engine::Runner;
 use crate::core::memory::TimerLease;
 use crate::future::Sleep;
 #[cfg(hairspring_loom)]
@@ -129,7 +129,7 @@ fn look_on_a_paused_clock(world: World) -> Arc<Woken> {
     let (woken, engine) = (Woken::new(), world.timer.engine());
     engine.driver_came(Waker::from(woken.clone()));
     engine.parker.lock().alarm = TurnAlarm::Paused;
-    let next = world.timer.run_turn(By::Driver, engine.reached(), TimerLease::earliest);
+    let next = world.timer.run_turn(Runner::TaskOnPausedClock, engine.reached(), TimerLease::earliest);
     assert!(next.is_some());
     woken
 }

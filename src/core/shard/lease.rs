@@ -54,7 +54,7 @@ impl ShardLease {
 
     /// Whether the shard has not been opened for a later timer.
     #[inline]
-    fn serves(self) -> bool {
+    fn is_current(self) -> bool {
         self.shard.life.load(Ordering::Acquire) | OPEN | DEFAULT == self.default
     }
 
@@ -67,7 +67,7 @@ impl ShardLease {
     pub(crate) fn name(self) -> Option<&'static str> {
         let name = self.shard.engine.parker.lock().name;
         // Checked last: shards are opened before the name is set.
-        if self.serves() { name } else { None }
+        if self.is_current() { name } else { None }
     }
 
     #[inline]
@@ -80,12 +80,12 @@ impl ShardLease {
     fn time_shown(self) -> Tick {
         let now = self.shard.engine.clock.now();
         // Checked last: shards are opened before the time is shown.
-        if self.serves() { now } else { clock::now() }
+        if self.is_current() { now } else { clock::now() }
     }
 
     /// Whether a turn has reached a deadline, so that a sleep until then is ready without waiting. Reads no clock.
     #[inline]
-    pub(crate) fn has_come(self, deadline: Tick) -> bool {
+    pub(crate) fn is_reached(self, deadline: Tick) -> bool {
         self.shard.expiry(deadline) <= self.reached()
     }
 
@@ -101,7 +101,7 @@ impl ShardLease {
     pub(crate) fn delays(self) -> Ticks {
         let delays = Ticks(self.shard.resolution().0 + self.shard.engine.parker.lock().coalesce.longest.0);
         // Checked last: shards are opened before the longest wait is set.
-        if self.serves() { delays } else { Ticks(0) }
+        if self.is_current() { delays } else { Ticks(0) }
     }
 
     /// Adds a user of the timer, unless it has none left.
@@ -126,7 +126,7 @@ impl ShardLease {
     }
 
     /// The same of an entry of its own. Of entries with one deadline, some are taken out before others.
-    pub(crate) fn has_taken_out(self, key: Key, deadline: Tick) -> bool {
+    pub(crate) fn entry_has_fired(self, key: Key, deadline: Tick) -> bool {
         let is_next = || {
             let fired_through = Tick(self.shard.fired_through.load(Ordering::Acquire));
             self.shard.expiry(deadline) == fired_through + Ticks::ONE
@@ -141,7 +141,7 @@ impl ShardLease {
 
     #[inline(never)]
     fn has_fired_through(self, deadline: Tick, fired_through: Tick) -> bool {
-        self.shard.expiry(deadline) <= fired_through && self.serves()
+        self.shard.expiry(deadline) <= fired_through && self.is_current()
     }
 
     #[inline]

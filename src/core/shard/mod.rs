@@ -17,7 +17,7 @@ use std::task::Waker;
 pub(crate) use self::lease::ShardLease;
 use crate::clock::Hooks;
 use crate::core::engine::Engine;
-use crate::core::epoch::{Epoch, Holders};
+use crate::core::epoch::{Epoch, RefCount};
 use crate::core::parker::Next;
 use crate::core::statistics::{Lateness, Snapshot};
 use crate::core::wake_list::WakeList;
@@ -65,7 +65,7 @@ pub(crate) struct Shard {
     /// reset.
     life: AtomicU32,
     /// The users that may still register: all owners of the timer together, and each sleep created through a handle.
-    pub(crate) users: Holders,
+    pub(crate) users: RefCount,
 }
 
 pub(crate) struct ShardState {
@@ -98,7 +98,7 @@ impl Shard {
             next: Next::never(),
             fired_through: AtomicU64::new(0),
             life: AtomicU32::new(0),
-            users: Holders::none(),
+            users: RefCount::none(),
             resolution: AtomicU64::new(Ticks::ONE.0),
             publishes_removals: AtomicBool::new(false),
             engine,
@@ -151,14 +151,14 @@ impl Shard {
     #[inline]
     fn publish_earlier(&self, state: MutexGuard<'_, ShardState>, deadline: Tick) {
         // The driver of a paused clock waits for the first deadline itself, of which `next` may fall short.
-        let may_be_awaited = self.next.registered(deadline) || self.publishes_removals();
+        let may_be_awaited = self.next.lower_to(deadline) || self.publishes_removals();
         drop(state);
-        if may_be_awaited && self.engine.registered(deadline) {
+        if may_be_awaited && self.engine.after_insert(deadline) {
             self.publish_removals();
         }
     }
 
-    /// The deadline of an entry that is about to be removed or moved, if the driver notices that.
+    /// The deadline of an entry that is about to be removed or moved, if that may have to wake the driver.
     #[inline]
     fn noticed(&self, state: &ShardState, key: Key) -> Option<Tick> {
         if self.publishes_removals() { state.wheel.deadline(key) } else { None }
@@ -177,7 +177,7 @@ impl Shard {
         let before = self.next();
         let later = self.publish_next(&state) > before;
         drop(state);
-        self.engine.postponed(if later { before } else { deadline });
+        self.engine.after_removal(if later { before } else { deadline });
     }
 
     fn publish_next(&self, state: &ShardState) -> Tick {

@@ -309,7 +309,7 @@ impl Sleep {
     #[must_use]
     pub fn is_elapsed(&self) -> bool {
         self.flags().has(Flags::DONE)
-            || self.entry().is_some_and(|(lease, key)| lease.has_taken_out(key, self.deadline))
+            || self.entry().is_some_and(|(lease, key)| lease.entry_has_fired(key, self.deadline))
     }
 
     /// Sets a new deadline, in any state: waiting, never polled, or completed.
@@ -435,7 +435,7 @@ impl Sleep {
 
     /// Whether a turn has reached a tick, so that a sleep until then would be ready.
     pub(crate) fn has_come(&self, tick: Tick) -> bool {
-        self.timer_here().is_some_and(|timer| timer.has_come(tick))
+        self.timer_here().is_some_and(|timer| timer.is_reached(tick))
     }
 
     /// The last tick that a turn has reached; tick 0 outside runtimes, unless this waits or was given a timer.
