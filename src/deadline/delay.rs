@@ -49,8 +49,8 @@ impl Delay<Deadline> for DeadlineSleep {
         self.sleep.reset_at_tick(clock::tick_of(deadline.into()));
     }
 
-    fn as_part_of(self, kind: ItemKind) -> DeadlineSleep {
-        DeadlineSleep { sleep: self.sleep.as_part_of(kind), ..self }
+    fn part_of(self, kind: ItemKind) -> DeadlineSleep {
+        DeadlineSleep { sleep: self.sleep.part_of(kind), ..self }
     }
 
     fn poll_delay(&mut self, cx: &mut Context<'_>, is_spent: bool) -> Poll<Result<(), Error>> {

@@ -425,8 +425,8 @@ impl<T: ClockTime> Delay<T> for Sleep<T> {
         self.reset_at(deadline);
     }
 
-    fn as_part_of(self, kind: ItemKind) -> Self {
-        Sleep { delay: self.delay.as_part_of(kind), ..self }
+    fn part_of(self, kind: ItemKind) -> Self {
+        Sleep { delay: self.delay.part_of(kind), ..self }
     }
 
     fn poll_delay(&mut self, cx: &mut Context<'_>, is_spent: bool) -> Poll<Result<(), Error>> {

@@ -65,7 +65,7 @@ pub trait Delay<T>: Debug + Send + Sync + Unpin + 'static {
 
     /// The same sleep, as part of another item.
     #[must_use]
-    fn as_part_of(self, kind: ItemKind) -> Self;
+    fn part_of(self, kind: ItemKind) -> Self;
 
     /// Polls. A ready poll spends the task's budget, unless `is_spent`.
     fn poll_delay(&mut self, cx: &mut Context<'_>, is_spent: bool) -> Poll<Result<(), Error>>;
@@ -115,8 +115,8 @@ impl Delay<Instant> for Sleep {
     }
 
     #[inline]
-    fn as_part_of(self, kind: ItemKind) -> Sleep {
-        self.as_part_of(kind)
+    fn part_of(self, kind: ItemKind) -> Sleep {
+        self.part_of(kind)
     }
 
     #[inline]

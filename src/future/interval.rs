@@ -223,7 +223,7 @@ impl<T: Time> Interval<T> {
         assert!(!period.is_zero(), "`period` must be non-zero.");
         let missed_tick_behavior = MissedTickBehavior::default();
         let spans = Spans::new("Interval", Location::caller(), || timer.and_then(|timer| timer.lease.name()));
-        let delay = delay.as_part_of(ItemKind::Interval);
+        let delay = delay.part_of(ItemKind::Interval);
         Interval { delay, ticked: None, period, missed: 0, missed_tick_behavior, spans }
     }
 

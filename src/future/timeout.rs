@@ -126,7 +126,7 @@ pub struct Timeout<F, T: Time = Instant, E = Elapsed> {
 impl<F, T: Time, E> Timeout<F, T, E> {
     #[inline]
     pub(crate) fn new(future: F, delay: T::Sleep) -> Self {
-        Timeout { future, delay: delay.as_part_of(ItemKind::Timeout), error: PhantomData }
+        Timeout { future, delay: delay.part_of(ItemKind::Timeout), error: PhantomData }
     }
 
     /// Polls the future, then the sleep. `late` makes the error of what ended the sleep.

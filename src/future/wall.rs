@@ -211,7 +211,7 @@ pub fn interval_aligned(period: Duration) -> AlignedInterval {
     assert!(!period.is_zero(), "`period` must be non-zero.");
     let alignment = Alignment { period, phase: Duration::ZERO, last: None };
     let first = alignment.next(Jumping::Wall.now());
-    AlignedInterval { delay: Sleep::new(SystemTime::of(first)).as_part_of(ItemKind::Interval), alignment, missed: 0 }
+    AlignedInterval { delay: Sleep::new(SystemTime::of(first)).part_of(ItemKind::Interval), alignment, missed: 0 }
 }
 
 /// The schedule that [`interval_aligned`] returns, read with [`tick`](AlignedInterval::tick) or as a [`Stream`] that

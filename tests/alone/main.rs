@@ -10,7 +10,6 @@ use std::{env, fs};
 #[path = "../common/mod.rs"]
 mod common;
 
-mod collections;
 #[cfg(target_os = "linux")] // No other system's alarms take a file.
 mod files;
 #[cfg(unix)]

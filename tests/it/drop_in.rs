@@ -1,5 +1,5 @@
 //! A program that uses all names of `tokio::time`, compiled with tokio and with this crate in its `use` line. Both
-//! versions do the same at the same times, except for documented differences. `test_time::like_tokio` compares random
+//! versions do the same at the same times, except for documented differences. `fuzz::current` compares random
 //! programs.
 
 use crate::common::{must_end, paused};

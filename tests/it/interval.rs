@@ -1,4 +1,4 @@
-//! Intervals: late ticks, resets and errors. `drop_in` and `test_time::like_tokio` compare the rest with tokio's.
+//! Intervals: late ticks, resets and errors. `drop_in` and `fuzz::current` compare the rest with tokio's.
 
 use std::task::Context;
 

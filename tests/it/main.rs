@@ -1,4 +1,26 @@
-//! Behaviour that users see, with one module per subject. Tests that need a process to themselves are in `tests/alone`.
+//! Behaviour that users see, with one module per subject.
+//!
+//! | what | where |
+//! |---|---|
+//! | a sleep is never early, and ready at its deadline; resets; its waker | `sleep`, `reset`, `wakers` |
+//! | timeouts, intervals, budgets of tasks | `timeout`, `interval`, `budget` |
+//! | data that came before a limit is read; the order within a pass | `one_pass`, `alone::limits` |
+//! | no task holds up the sleeps of others | `starvation` |
+//! | each runtime, several, none, and those that have ended | `runtimes`, `shutdown`, `alone::{nested, runtimes}` |
+//! | names and behaviour are tokio's | `drop_in`, `fuzz::current`, `tokio_facts`, `tests/drop_in` |
+//! | settings of a timer, and what it counts | `alarms`, `resolution`, `max_pending`, `metrics`, `metrics_facade` |
+//! | queues and maps; what their drops may do | `delay_queue`, `deadline_map`, `drops` |
+//! | streams, connections, deadlines | `stream`, `timeout_stream`, `deadline` |
+//! | cancelled and postponed timers | `cancelled`, `alone::postponed` |
+//! | other crates | `hyper`, `tower`, `tracing`, `cancellation_token` |
+//! | errors, traits, huge values | `errors`, `traits`, `longest` |
+//! | `boot` and `wall` | `clocks`, `test_time::{boot, wall}` |
+//! | paused clocks, bubbles, manual clocks | `test_time` |
+//! | threads, files, memory, forks, output, idleness | `alone` |
+//! | random programs against models | `fuzz` |
+//! | documents, architecture, dependencies | `repository` |
+//!
+//! Those of `alone` need a process to themselves. Tests of internals are in the source files.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,5 +1,5 @@
 //! Resets by another thread, and in another runtime. The fuzzer's target `timer` compares random resets and drops with
-//! a model (tokio 849, 868), and `test_time::like_tokio` with tokio's.
+//! a model (tokio 849, 868), and `fuzz::current` with tokio's.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;

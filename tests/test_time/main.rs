@@ -9,7 +9,6 @@ mod blocking;
 mod boot;
 mod bubble;
 mod holds;
-mod like_tokio;
 mod manual_clock;
 mod pause_grace;
 mod paused;

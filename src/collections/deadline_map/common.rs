@@ -53,7 +53,7 @@ impl Common {
 
     pub(super) fn endless_sleep(&self) -> LazySleep {
         let sleep = sleep_made_at(self.timer.as_ref(), Tick::MAX, self.made);
-        LazySleep::new(sleep.as_part_of(ItemKind::DeadlineMap))
+        LazySleep::new(sleep.part_of(ItemKind::DeadlineMap))
     }
 
     #[inline]

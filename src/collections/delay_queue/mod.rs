@@ -198,7 +198,7 @@ impl<T> DelayQueue<T> {
 
     #[track_caller]
     fn on(timer: Option<&Timer>) -> Self {
-        let sleep = LazySleep::new(sleep_on(timer, Tick::MAX).as_part_of(ItemKind::DelayQueue));
+        let sleep = LazySleep::new(sleep_on(timer, Tick::MAX).part_of(ItemKind::DelayQueue));
         DelayQueue {
             wheel: Box::new(Wheel::starting_at(wheels_begin(sleep.now()))),
             sleep,

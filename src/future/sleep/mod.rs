@@ -201,7 +201,7 @@ impl Sleep {
 
     /// The same sleep on another timer, until `deadline`.
     pub(crate) fn moved_to(&self, timer: &Timer, deadline: Tick) -> Sleep {
-        let mut moved = sleep_made_at(Some(timer), deadline, self.made).as_part_of(self.flags().kind());
+        let mut moved = sleep_made_at(Some(timer), deadline, self.made).part_of(self.flags().kind());
         if self.flags().has(Flags::DONE) {
             moved.set_stage(Flags::DONE);
         }
@@ -210,7 +210,7 @@ impl Sleep {
 
     /// The same sleep, as part of another item.
     #[inline]
-    pub(crate) fn as_part_of(mut self, kind: ItemKind) -> Sleep {
+    pub(crate) fn part_of(mut self, kind: ItemKind) -> Sleep {
         self.place.set_flags(Flags::KIND, (kind as u32) << Epoch::BITS);
         self
     }
