@@ -1,4 +1,14 @@
-//! Helpers that several test files share: runtimes, wakers that count, and a watchdog for code that might hang.
+//! Helpers that several test files share:
+//!
+//! - runtimes: `current_thread`, `multi_thread`, `paused`, `both_flavours`, `bare`, `inside`, `undriven`
+//! - tests that might hang: `must_end`, `must_end_on`, `on_both_flavours`, `in_virtual_time`, `step`
+//! - polls: `poll`, `poll_with`, `polled`, `polled_with`, `spend_the_budget`
+//! - wakers: `Wakes` counts, `watched` polls with one; `on_wake`, `holding`, `blocking`
+//! - panics: `panicked_with`, `panic_message`, `panicked`; `OnDrop` runs code in a drop
+//! - waiting: `settle`, `pass`, `until`, `wait_until`, `joined`
+//! - other threads: `beside`, `spin`, `block_a_worker`, `word_from_another_thread`
+//! - random rounds: `Random`, `for_seeds`, `rounds`
+//! - connections: `connection`, `poll_read`; `limits` has reads with limits of every kind
 
 #![allow(dead_code)] // No test program uses all of it.
 
