@@ -12,6 +12,7 @@ mod memory;
 mod outcome;
 mod population;
 mod price;
+mod reads;
 mod record;
 mod rival;
 mod rivals;
@@ -54,10 +55,14 @@ enum Command {
     Crowd(Scope),
     /// Measures the cost of timeouts in a service: actors, TCP echo, HTTP server, connection pool
     Service(Scope),
+    /// Counts reads that a limit cuts although their data came before it
+    Reads(Scope),
     /// Measures a server whose handler sleeps 10 ms
     Server(Scope),
     /// Compares with timers of other languages; called by `benches/worlds/run`
     Worlds(worlds::Options),
+    #[command(hide = true)]
+    Peer(reads::Peer),
     #[command(hide = true)]
     Memory(memory::Child),
     #[command(hide = true)]
@@ -78,9 +83,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         Some(Command::Price(options)) => return price::run(&options),
         Some(Command::Crowd(scope)) => return crowd::run(&scope),
         Some(Command::Service(scope)) => return service::run(&scope),
+        Some(Command::Reads(scope)) => return reads::run(&scope),
         Some(Command::Server(scope)) => return server::run(&scope),
         Some(Command::Worlds(options)) => return worlds::run(&options),
         Some(Command::Serving(serving)) => serving.run(),
+        Some(Command::Peer(peer)) => peer.run(),
         Some(Command::Memory(child)) => child.run(),
         Some(Command::Cell(cell)) => outcome::report(&contenders::run(&cell).numbers()),
         Some(Command::CrowdChild(child)) => child.run(),
