@@ -6,6 +6,7 @@
 //!
 //! ```text
 //! cargo run --release --features test-util --example nightly
+//! cargo test --features test-util --example nightly   # the same as a test
 //! ```
 
 use std::sync::mpsc;
@@ -42,14 +43,13 @@ async fn nightly(zone: TimeZone, mut job: impl FnMut(&Zoned)) -> Result<(), Erro
     }
 }
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Error> {
+/// Simulates four days. The clock must be paused.
+async fn four_days() -> Result<(), Error> {
     let zone = TimeZone::get("Europe/Berlin")?;
     let set = |to: DateTime| -> Result<(), Error> {
         test_util::set_wall(SystemTime::from(&to.to_zoned(zone.clone())?));
         Ok(())
     };
-    pause();
     set(date(2026, 3, 27).at(18, 0, 0, 0))?;
     println!("{}: start", now(&zone)?);
     let (sender, runs) = mpsc::channel();
@@ -61,7 +61,7 @@ async fn main() -> Result<(), Error> {
             sender.send((night.datetime(), at.datetime())).expect("the simulation goes on");
         }
     };
-    tokio::spawn(nightly(zone.clone(), job));
+    let nightly = tokio::spawn(nightly(zone.clone(), job));
 
     sleep(24 * HOUR).await; // over the first night
     println!("{}: the clock is set two hours forward", now(&zone)?);
@@ -73,6 +73,7 @@ async fn main() -> Result<(), Error> {
     println!("{}: the machine sleeps until morning", now(&zone)?);
     test_util::suspend(24 * HOUR);
     sleep(HOUR).await;
+    nightly.abort();
 
     // The last run is late because the machine slept.
     let march = |day, hour| date(2026, 3, day).at(hour, 0, 0, 0);
@@ -80,4 +81,25 @@ async fn main() -> Result<(), Error> {
     assert_eq!(runs.try_iter().collect::<Vec<_>>(), expected);
     println!("good: each night has had one run");
     Ok(())
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Error> {
+    pause();
+    four_days().await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[hairspring::test]
+    async fn each_night_has_one_run() -> Result<(), Error> {
+        four_days().await
+    }
+
+    #[hairspring::test(workers = 2, limit = "5d")]
+    async fn each_night_has_one_run_on_two_workers() -> Result<(), Error> {
+        four_days().await
+    }
 }

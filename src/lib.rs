@@ -37,7 +37,7 @@
 //! | count the time during which the machine is suspended | [`boot`] |
 //! | wait for a time of day | [`wall`] |
 //! | configure, measure or end a timer | [`Timer`], [`Timer::builder`] |
-//! | test without waiting | `pause`, `advance`, `test_util` |
+//! | test without waiting | `#[hairspring::test]`, `pause`, `advance`, `test_util` |
 //! | write your own scheduler | [`wheel::Wheel`] |
 //!
 //! Timers work in a tokio runtime, on another executor and on a plain thread. `pause` and `advance` need a current-thread
@@ -55,7 +55,7 @@
 //! modules, types and functions, but not for methods.
 //!
 //! - `test-util`: control over time in tests, for `[dev-dependencies]`. It adds `pause`, `resume`, `advance`, the
-//!   module `test_util` and `timer::Builder::clock`. Arming a timer takes a few per cent longer.
+//!   module `test_util`, the attribute `test` and `timer::Builder::clock`. Arming a timer takes a few per cent longer.
 //! - `hyper`: `hyper::HyperTimer`, a timer for hyper 1.
 //! - `tower`: `tower::TimeoutLayer`, which limits how long a request takes.
 //! - `tokio-util`: `with_cancellation_token` and `with_cancellation_token_owned` of [`FutureExt`].
@@ -149,6 +149,63 @@ pub use crate::integration::hyper;
 #[cfg(feature = "tower")]
 pub use crate::integration::tower;
 pub use crate::stream::ext::StreamExt;
+/// Makes an `async fn` a test that runs in a [`Bubble`](test_util::Bubble): on its own runtime, with a clock that skips
+/// the waiting.
+///
+/// ```rust,test_harness
+/// use hairspring::{Duration, Instant, sleep};
+///
+/// #[hairspring::test(workers = 2)]
+/// async fn an_hour_passes() {
+///     let start = Instant::now();
+///     sleep(Duration::from_secs(3_600)).await; // returns immediately
+///     assert_eq!(start.elapsed(), Duration::from_secs(3_600));
+/// }
+/// ```
+///
+/// The function may return whatever a `#[test]` may, such as a `Result`. Other attributes, such as `#[ignore]` and
+/// `#[should_panic]`, work as usual. Messages of the bubble begin with the test's name.
+///
+/// # Arguments
+///
+/// Each is a setting of [`Bubble`](test_util::Bubble), and may be left out.
+///
+/// | argument | value | without it |
+/// |---|---|---|
+/// | [`workers`](test_util::Bubble::workers) | the number of a multi-thread runtime's workers, at least 1 | a current-thread runtime on tokio's clock |
+/// | [`limit`](test_util::Bubble::limit) | a duration on the bubble's clock | no limit |
+/// | [`patience`](test_util::Bubble::patience) | a duration in real time | one second |
+/// | [`grace`](test_util::Bubble::grace) | a duration in real time | none: time moves once nothing can run |
+/// | [`seed`](test_util::Bubble::seed) | a whole number, up to `u64::MAX` | a new seed in each run |
+/// | `crate` | the path of this crate, in a string | `"::hairspring"` |
+///
+/// Values are literals. A duration is a number of seconds, such as `5` or `0.5`, or a string of a number and a unit:
+/// `"7ns"`, `"7us"`, `"500ms"`, `"5s"`, `"10m"` (minutes), `"1.5h"`, `"2d"`. Nothing is rounded: a part of a nanosecond
+/// is an error.
+///
+/// Wrong arguments do not compile. For a runtime of your own, call [`Bubble::runtime`](test_util::Bubble::runtime) in a
+/// `#[test]`.
+///
+/// # Panics
+///
+/// The test panics as [`Bubble::run`](test_util::Bubble::run) does: if it deadlocks, leaves tasks behind, or goes on
+/// beyond its limit.
+///
+/// # Examples
+///
+/// A test that fails, for it waits for something that never happens:
+/// ```rust,test_harness
+/// #[hairspring::test(patience = "100ms")]
+/// #[should_panic(expected = "test `nobody_answers`: deadlock")]
+/// async fn nobody_answers() {
+///     let (_sender, answer) = tokio::sync::oneshot::channel::<()>();
+///     answer.await.unwrap();
+/// }
+/// ```
+#[cfg(feature = "test-util")]
+#[doc(inline)]
+pub use hairspring_macros::test;
+
 #[cfg(feature = "test-util")]
 pub use crate::test_util::{
     pause::{pause, resume},

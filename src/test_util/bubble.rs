@@ -43,7 +43,8 @@ const EVENT_INTERVALS: [u32; 6] = [1, 2, 3, 7, 19, 61];
 
 /// Runs a test in a bubble: on its own runtime, with a paused clock, until it ends or deadlocks.
 ///
-/// This is [`Bubble::new().run(code)`](Bubble::run), which has the details. Go's `testing/synctest` uses the same name
+/// This is [`Bubble::new().run(code)`](Bubble::run), which has the details; [`#[hairspring::test]`](macro@crate::test)
+/// does the same to an `async fn`. Go's `testing/synctest` uses the same name
 /// for the same idea.
 ///
 /// # Panics
@@ -101,6 +102,8 @@ pub fn bubble<F: Future>(code: impl FnOnce() -> F) -> F::Output {
 #[derive(Debug, Default)]
 #[must_use = "it does nothing until it runs something"]
 pub struct Bubble {
+    /// For messages.
+    name: Option<&'static str>,
     seed: Option<u64>,
     patience: Option<Duration>,
     limit: Option<Duration>,
@@ -120,6 +123,14 @@ impl Bubble {
     /// ```
     pub fn new() -> Bubble {
         Bubble::default()
+    }
+
+    /// Sets the test's name, for messages. `path` begins with the crate, which the names that `cargo test` shows leave
+    /// out. For `#[hairspring::test]`.
+    #[doc(hidden)]
+    pub fn named(mut self, path: &'static str) -> Bubble {
+        self.name = Some(path.split_once("::").map_or(path, |(_, name)| name));
+        self
     }
 
     /// Sets the seed of the bubble's random choices. `HAIRSPRING_SEED` in the environment takes precedence. See
@@ -395,20 +406,26 @@ impl Bubble {
         code: impl FnOnce() -> F,
     ) -> F::Output {
         let (ended, ends) = mpsc::channel();
+        let label = self.label();
         let end = catch_unwind(AssertUnwindSafe(|| runtime.block_on(self.live(seed, threads, ends, code))));
         if matches!(end, Ok(Ok(_))) {
             drop(runtime);
         } else {
-            eprintln!("hairspring: to repeat this bubble's random choices, set {SEED}={seed}");
+            eprintln!("hairspring: {label}to repeat this bubble's random choices, set {SEED}={seed}");
             // Blocking work that never ends would hang the drop.
             runtime.shutdown_background();
         }
         drop(ended);
         match end {
             Ok(Ok(output)) => output,
-            Ok(Err(message)) => panic!("{message}"),
+            Ok(Err(message)) => panic!("{label}{message}"),
             Err(payload) => resume_unwind(payload),
         }
+    }
+
+    /// What messages begin with.
+    fn label(&self) -> String {
+        self.name.map_or(String::new(), |name| format!("test `{name}`: "))
     }
 
     /// The seed from the environment, or else from the settings, or else a new one.
@@ -441,7 +458,8 @@ impl Bubble {
         let patience = self.grace.saturating_add(self.patience.unwrap_or(PATIENCE));
         let limit = self.limit.map_or(LAST, clock::after).min(LAST);
         let (sender, given_up) = oneshot::channel();
-        clock_thread::start(&keeper, Some(Limits { grace: self.grace, patience, limit, give_up: sender, ends }));
+        let limits = Limits { label: self.label(), grace: self.grace, patience, limit, give_up: sender, ends };
+        clock_thread::start(&keeper, Some(limits));
         let output = unless_given_up(&keeper, &own, code(), limit, given_up).await;
         // No clock has moved since the future ended, and from now on none will.
         let _still = keeper.keep_still(None);

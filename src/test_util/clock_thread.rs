@@ -28,6 +28,8 @@ const LEAST: Duration = Duration::from_millis(20);
 
 /// How a keeper treats the bubble on its runtime.
 pub(super) struct Limits {
+    /// What messages begin with.
+    pub(super) label: String,
     /// The clock moves only after nothing has run for so long.
     pub(super) grace: Duration,
     /// The bubble is given up after nothing has run for so long.
@@ -173,9 +175,9 @@ impl Run {
             }
             nap.take(thread::park_timeout);
         }
-        let ends = self.limits.map(|limits| limits.ends.recv_timeout(PATIENCE));
+        let ends = self.limits.as_ref().map(|limits| limits.ends.recv_timeout(PATIENCE));
         if ends == Some(Err(mpsc::RecvTimeoutError::Timeout)) {
-            print("hairspring: the bubble's test has ended, and the bubble waits for blocking work that is left\n");
+            self.print("the bubble's test has ended, and the bubble waits for blocking work that is left\n");
         }
     }
 
@@ -229,8 +231,8 @@ impl Run {
             let longest = PATIENCE.saturating_add(self.grace());
             if self.absent.is_some_and(|since| now - since >= longest) {
                 self.absent = None;
-                print(&format!(
-                    "hairspring: the bubble's own future has not run for {longest:?}, but its clock moves and has come \
+                self.print(&format!(
+                    "the bubble's own future has not run for {longest:?}, but its clock moves and has come \
                      {:?}: set a limit with `Bubble::limit`\n{}",
                     clock::duration_of(time - self.began),
                     self.keeper.timers()
@@ -284,14 +286,20 @@ impl Run {
             return self.acted();
         }
         if !std::mem::replace(&mut self.has_reported, true) {
-            print(&match job {
+            self.print(&match job {
                 Job::Tell => {
                     let what = self.keeper.activity.describe().unwrap_or_else(|| "tasks keep being woken".into());
-                    format!("hairspring: the runtime has not settled after {PATIENCE:?}: {what}\n")
+                    format!("the runtime has not settled after {PATIENCE:?}: {what}\n")
                 }
                 _ => self.keeper.report(PATIENCE),
             });
         }
+    }
+
+    /// Bypasses the test harness, which keeps the output of `eprintln` until the test ends.
+    fn print(&self, text: &str) {
+        let label = self.limits.as_ref().map_or("", |limits| &limits.label);
+        let _ = io::stderr().write_all(format!("hairspring: {label}{text}").as_bytes());
     }
 }
 
@@ -302,11 +310,6 @@ fn tell_the_last(mut state: MutexGuard<'_, State>, meant: impl Fn(&Waiting) -> b
     let Some(waiting) = last.map(|at| state.waiting.swap_remove(at)) else { return false };
     drop(state);
     waiting.tell.send(()).is_ok()
-}
-
-/// Bypasses the test harness, which keeps the output of `eprintln` until the test ends.
-fn print(text: &str) {
-    let _ = io::stderr().write_all(text.as_bytes());
 }
 
 #[cfg(test)]
@@ -325,7 +328,8 @@ mod tests {
         let keeper = Keeper::open(runtime.handle(), None, Some(ManualClock::new()));
         let ((give_up, mut told), (_, ends)) = (oneshot::channel(), mpsc::channel());
         let (grace, patience) = (Duration::ZERO, Duration::ZERO);
-        let mut run = Run::new(keeper.clone(), Some(Limits { grace, patience, limit: LAST, give_up, ends }));
+        let limits = Limits { label: String::new(), grace, patience, limit: LAST, give_up, ends };
+        let mut run = Run::new(keeper.clone(), Some(limits));
         let mut acts = |version| {
             wait_until(Duration::MAX, || {
                 run.look();

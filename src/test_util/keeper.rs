@@ -228,7 +228,7 @@ impl Keeper {
             None if !timers.is_empty() => "tasks keep being woken".into(),
             None => "every task waits or blocks, and no timer is left to wake one".into(),
         };
-        let mut text = format!("hairspring: the paused clock has not moved for {patience:?}: {why}.\n");
+        let mut text = format!("the paused clock has not moved for {patience:?}: {why}.\n");
         for place in holds {
             let _ = writeln!(text, "  a hold taken at {place} is still alive");
         }

@@ -7,7 +7,7 @@
 //!
 //! | | tokio's paused clock | a bubble with workers | [`ManualClock`] |
 //! |---|---|---|---|
-//! | get it with | [`bubble`](bubble()), `start_paused = true`, [`pause`](crate::pause()) | [`Bubble::workers`], [`Bubble::grace`] | `ManualClock::new()`, [`Builder::clock`](crate::timer::Builder::clock) |
+//! | get it with | [`#[hairspring::test]`](macro@crate::test), [`bubble`](bubble()), `start_paused = true`, [`pause`](crate::pause()) | `#[hairspring::test(workers = n)]`, [`Bubble::workers`], [`Bubble::grace`] | `ManualClock::new()`, [`Builder::clock`](crate::timer::Builder::clock) |
 //! | runtime | one thread, with `enable_time` | the bubble's own | any, or none |
 //! | moves | when nothing can run, or by [`advance`](crate::advance()) | the same | by its methods only |
 //! | follows it | tokio's timers, and this crate's as late as tokio's | this crate's timers, exact to the nanosecond | the timers built on it, exact |

@@ -5,6 +5,8 @@ mod common;
 
 mod abort;
 mod architecture;
+#[cfg(feature = "test-util")]
+mod attribute;
 mod dependencies;
 mod docs;
 mod ecosystem;

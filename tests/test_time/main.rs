@@ -5,6 +5,7 @@
 mod common;
 mod kinds;
 
+mod attribute;
 mod blocking;
 mod boot;
 mod bubble;

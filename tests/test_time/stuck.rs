@@ -44,6 +44,12 @@ async fn leaves_blocking_work() {
     spawn_blocking(block);
 }
 
+#[hairspring::test(workers = 2)]
+#[ignore = "hangs: one of the cases"]
+async fn says_its_name() {
+    blocks_and_sleeps().await;
+}
+
 fn on_workers<F: Future<Output = ()>>(code: impl FnOnce() -> F) {
     Bubble::new().workers(2).run(code);
 }
@@ -53,6 +59,7 @@ type Case = (&'static str, fn(), &'static [&'static str]);
 
 const SLEEPS: &[&str] =
     &["has not moved for 5s: ", "a task ", "worker ", "timers waiting: 1, the next is due in 3600s", "Sleep ", FILE];
+const NAMED: &[&str] = &["test `stuck::says_its_name`: the paused clock has not moved for 5s: "];
 const HELD: &[&str] = &["has not moved for 5s: ", "held", "a hold taken at ", FILE];
 const FILE: &str = "tests/test_time/stuck.rs:";
 
@@ -60,8 +67,9 @@ const MOVES: &[&str] =
     &["own future has not run for 5s", "has come ", "s: ", "Bubble::limit", "timers waiting: ", "Sleep ", FILE];
 const ENDS: &[&str] = &["test has ended", "waits for blocking work", "left"];
 
-const CASES: [Case; 13] = [
+const CASES: [Case; 14] = [
     ("a task blocks a worker", || on_workers(blocks_and_sleeps), SLEEPS),
+    ("a test made by the attribute", says_its_name, NAMED),
     ("a task blocks the only thread", || Bubble::new().grace(ms(50)).run(blocks_and_sleeps), SLEEPS),
     ("a hold is kept in a bubble", || bubble(holds_and_sleeps), HELD),
     (
@@ -144,6 +152,6 @@ fn after_five_seconds_a_message_says_why() {
     for (case, (name, _, expected)) in all.into_iter().zip(CASES) {
         let said = case.join().unwrap();
         assert!(says(&said, expected), "{name}: {said}");
-        assert_eq!(said.matches("hairspring: the ").count(), 1, "{name}: {said}");
+        assert_eq!(said.matches("hairspring: ").count(), 1, "{name}: {said}");
     }
 }
