@@ -1,7 +1,7 @@
 //! What an async test becomes.
 
 use proc_macro2::{Group, TokenStream};
-use quote::quote;
+use quote::{ToTokens, quote};
 use syn::parse::{Parse, ParseStream, Parser};
 use syn::{Attribute, Error, Result, Signature, Visibility};
 
@@ -62,19 +62,15 @@ impl Function {
     /// The function stays as it is, inside a test of its name. So `return`, `?` and the messages of the compiler are
     /// those of an async function.
     fn in_a_bubble(mut self, settings: &Settings) -> TokenStream {
-        let inner = {
-            let Function { signature, body, .. } = &self;
-            quote!(#signature #body)
-        };
+        let asynchronous = self.signature.to_token_stream();
         self.signature.asyncness = None;
-        let Function { attributes, visibility, signature, .. } = self;
+        let Function { attributes, visibility, signature, body } = self;
         let (name, hairspring, set) = (&signature.ident, settings.hairspring(), settings.calls());
         quote! {
             #(#attributes)*
             #[::core::prelude::v1::test]
             #visibility #signature {
-                #[allow(clippy::unused_async)]
-                #inner
+                #asynchronous #body
                 #hairspring::test_util::Bubble::new()
                     .named(::core::concat!(::core::module_path!(), "::", ::core::stringify!(#name)))
                     #set
