@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
-use hairspring_migrate::rewrite;
+use hairspring_migrate::{Package, rewrite};
 
 use crate::cargo::Cargo;
 use crate::listed::Listed;
@@ -139,7 +139,7 @@ fn switch(folder: &Path) -> io::Result<usize> {
             paths += switch(&path)?;
         } else if path.extension().is_some_and(|extension| extension == "rs") {
             // Some files are not Rust, such as the expected output of a macro.
-            if let Ok(rewritten) = rewrite(&fs::read_to_string(&path)?) {
+            if let Ok(rewritten) = rewrite(&fs::read_to_string(&path)?, &Package::default()) {
                 paths += rewritten.paths;
                 fs::write(&path, rewritten.source)?;
             }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::{fs, io};
 
-use hairspring_migrate::rewrite;
+use hairspring_migrate::{Package, rewrite};
 
 use crate::cargo::Cargo;
 use crate::copies;
@@ -154,7 +154,7 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
     if from.is_dir() {
         return fs::read_dir(from)?.try_for_each(|entry| copy(&entry?.path(), &to));
     }
-    let mut source = rewrite(&fs::read_to_string(from)?).map_err(io::Error::other)?.source;
+    let mut source = rewrite(&fs::read_to_string(from)?, &Package::default()).map_err(io::Error::other)?.source;
     for (import, by_hand) in BY_HAND {
         source = source.replace(import, by_hand);
     }

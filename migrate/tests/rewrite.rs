@@ -1,6 +1,10 @@
-//! Rewritten imports and paths, text that stays, and notes.
+//! Rewritten imports and paths, and text that stays.
 
-use hairspring_migrate::rewrite;
+use hairspring_migrate::{Package, Rewritten};
+
+fn rewrite(source: &str) -> Result<Rewritten, String> {
+    hairspring_migrate::rewrite(source, &Package::default())
+}
 
 /// Each source becomes the one beside it, and a second run changes nothing.
 fn becomes(cases: &[(&str, &str)]) {
@@ -33,7 +37,7 @@ fn an_import_keeps_the_names_that_the_program_uses() {
         ("use tokio_stream::wrappers::IntervalStream;", "use hairspring::stream::IntervalStream;"),
         ("use actix_rt::time::{Sleep, sleep};", "use hairspring::{Sleep, sleep};"),
         ("use n0_future::time::{self, Elapsed};", "use hairspring::{self as time, Elapsed};"),
-        ("use n0_future::time::{SystemTime as S, sleep};", "use hairspring::{sleep};\nuse std::time::SystemTime as S;"),
+        ("use n0_future::time::{SystemTime as S, sleep};", "use hairspring::sleep;\nuse std::time::SystemTime as S;"),
         ("\u{feff}const Ä: &str = \"→\"; use tokio::time;", "\u{feff}const Ä: &str = \"→\"; use hairspring as time;"),
     ]);
 }
@@ -43,18 +47,18 @@ fn an_item_in_the_braces_of_another_crate_gets_its_own_import() {
     becomes(&[
         (
             "use tokio::{sync::mpsc, time::{self, Duration}};",
-            "use tokio::{sync::mpsc};\nuse hairspring::{self as time, Duration};",
+            "use tokio::sync::mpsc;\nuse hairspring::{self as time, Duration};",
         ),
-        ("use tokio::{time, sync};", "use tokio::{sync};\nuse hairspring as time;"),
-        ("use tokio::{io, time::sleep, time};", "use tokio::{io};\nuse hairspring::sleep;\nuse hairspring as time;"),
+        ("use tokio::{time, sync};", "use tokio::sync;\nuse hairspring as time;"),
+        ("use tokio::{io, time::sleep, time};", "use tokio::io;\nuse hairspring::sleep;\nuse hairspring as time;"),
         ("use tokio::{self, select, time, };", "use tokio::{self, select};\nuse hairspring as time;"),
-        ("use actix_web::{App, rt::time::interval};", "use actix_web::{App};\nuse hairspring::interval;"),
+        ("use actix_web::{App, rt::time::interval};", "use actix_web::App;\nuse hairspring::interval;"),
         (
             "use n0_future::{x, time::{Y, SystemTime}};",
-            "use n0_future::{x};\nuse std::time::SystemTime;\nuse hairspring::{Y};",
+            "use n0_future::x;\nuse std::time::SystemTime;\nuse hairspring::Y;",
         ),
         ("use {std::io, tokio::time::sleep};", "use {std::io, hairspring::sleep};"),
-        ("use {std::io, tokio::{sync, time}};", "use {std::io, tokio::{sync}};\nuse hairspring as time;"),
+        ("use {std::io, tokio::{sync, time}};", "use {std::io, tokio::sync};\nuse hairspring as time;"),
         (
             "use tokio::{\n    time, // for both\n    sync::mpsc, // for jobs\n};\n",
             "use tokio::{\n    // for both\n    sync::mpsc, // for jobs\n};\nuse hairspring as time;\n",
@@ -66,23 +70,49 @@ fn an_item_in_the_braces_of_another_crate_gets_its_own_import() {
         ("use tokio::{ // one\n    time::sleep };\n", "use tokio::{ // one\n    };\nuse hairspring::sleep;\n"),
         (
             "    pub(crate) use tokio::{io, time::sleep};",
-            "    pub(crate) use tokio::{io};\n    pub(crate) use hairspring::sleep;",
+            "    pub(crate) use tokio::io;\n    pub(crate) use hairspring::sleep;",
         ),
         (
             "#![allow(dead_code)]\n/// Both.\n#[cfg(test)]\n#[allow(unused_imports)]\nuse tokio::{time, io};\n",
-            "#![allow(dead_code)]\n/// Both.\n#[cfg(test)]\n#[allow(unused_imports)]\nuse tokio::{io};\n#[cfg(test)]\n#[allow(unused_imports)]\nuse hairspring as time;\n",
+            "#![allow(dead_code)]\n/// Both.\n#[cfg(test)]\n#[allow(unused_imports)]\nuse tokio::io;\n#[cfg(test)]\n#[allow(unused_imports)]\nuse hairspring as time;\n",
         ),
         (
             "macro_rules! m { ($(#[$a:meta])* $v:vis) => { $(#[$a])* $v use tokio::{io, time}; } }",
-            "macro_rules! m { ($(#[$a:meta])* $v:vis) => { $(#[$a])* $v use {tokio::{io}, hairspring as time}; } }",
+            "macro_rules! m { ($(#[$a:meta])* $v:vis) => { $(#[$a])* $v use {tokio::io, hairspring as time}; } }",
         ),
         (
             "m!($(#[$a])* use ::tokio::{time, time::sleep};)",
             "m!($(#[$a])* use {::hairspring as time, ::hairspring::sleep};)",
         ),
-        ("m!(use tokio::{io, time};);", "m!(use tokio::{io};\nuse hairspring as time;);"),
+        ("use tokio::{sync::oneshot, time};", "use tokio::sync::oneshot;\nuse hairspring as time;"),
+        (
+            "use tokio::{\n    time,\n    sync::{mpsc, oneshot},\n};",
+            "use tokio::sync::{mpsc, oneshot};\nuse hairspring as time;",
+        ),
+        ("use tokio::{self, time};", "use tokio::{self};\nuse hairspring as time;"),
+        ("use tokio::{io /* a */, time};", "use tokio::{io /* a */};\nuse hairspring as time;"),
+        ("m!(use tokio::{io, time};);", "m!(use tokio::io;\nuse hairspring as time;);"),
         ("#[cfg(test)]\npub use tokio::{time};", "#[cfg(test)]\npub use hairspring as time;"),
     ]);
+}
+
+#[test]
+fn a_renamed_dependency_is_rewritten() {
+    let renamed = [("tokio_crate", "tokio"), ("util", "tokio_util")];
+    let renamed = renamed.map(|(own, name)| (own.to_owned(), name.to_owned())).into();
+    let package = Package { renamed, is_private: false };
+    for (old, new) in [
+        ("use tokio_crate::time;", "use hairspring as time;"),
+        ("use tokio_crate::{io, time::sleep};", "use tokio_crate::io;\nuse hairspring::sleep;"),
+        ("use {util::time::DelayQueue, tokio_crate::time};", "use {hairspring::DelayQueue, hairspring as time};"),
+        ("fn f(at: tokio_crate::time::Instant) {}", "fn f(at: hairspring::Instant) {}"),
+        ("fn f(at: tokio::time::Instant) {}", "fn f(at: hairspring::Instant) {}"),
+        ("mod a { use super::tokio_crate::time; }", "mod a { use super::tokio_crate::time; }"),
+    ] {
+        assert_eq!(hairspring_migrate::rewrite(old, &package).unwrap().source, new, "from: {old}");
+    }
+    let error = hairspring_migrate::rewrite("fn f() { tokio_crate::g(] }", &package).unwrap_err();
+    assert!(error.starts_with("not Rust from line 1 on"), "{error}");
 }
 
 #[test]
@@ -147,58 +177,5 @@ fn a_text_that_is_not_rust_is_refused_with_its_line() {
     {
         let error = rewrite(source).unwrap_err();
         assert!(error.starts_with(&format!("not Rust from line {line} on")), "{source}: {error}");
-    }
-}
-
-#[test]
-fn what_a_user_should_look_at_is_noted_with_its_line() {
-    for (source, line, part) in [
-        ("\npub use tokio::time::Instant;", 2, "a public import"),
-        ("use tokio::time::*;", 1, "a glob stays: list the names that you use"),
-        ("\npub type Sleep = std::pin::Pin<Box<tokio::time::Sleep>>;", 2, "a type that may be public"),
-        (
-            "use tokio::time;\npub struct A;\nimpl T for A {\n    fn f() {}\n    type Sleep = time::Sleep;\n}",
-            5,
-            "a type that may be public",
-        ),
-        ("use tokio::{self as t, io};", 1, "`tokio` under another name"),
-        ("use tokio::*;", 1, "`tokio` under another name"),
-        ("extern crate tokio as t;", 1, "`tokio` under another name"),
-        ("use rocket::tokio as t;", 1, "`rocket::tokio` under another name"),
-        ("\n\n/// tokio::time::sleep\nfn f() {}", 3, "names `tokio::time`"),
-        ("\nfn f() { return :: tokio :: time :: sleep (d) ; }", 2, "names `tokio::time`"),
-        ("use tokio_util::time::FutureExt;\nf.with_cancellation_token(&t)", 2, "the feature `tokio-util`"),
-        ("fn f() {\n    other::time::sleep(d)\n}", 2, "`other::time` is not known: if it is tokio's, write"),
-        ("fn f(at: ::other::rt::time::Instant) {}", 1, "`other::rt::time` is not known"),
-        ("macro_rules! m { ($t:ident) => { $t::time::sleep(d) } }", 1, "`$t::time` is not known"),
-        (
-            "use tokio_stream::{Stream, StreamExt as _};\nfn f() {\n    s.next();\n    s.throttle(d).timeout(d)\n}",
-            4,
-            "`throttle` is tokio's timer if it is from `tokio_stream::StreamExt`",
-        ),
-        ("use other::{net,\n time::{self, sleep_until}};", 2, "`other::time` is not known"),
-        ("use other::time::*;", 1, "`other::time` is not known"),
-        ("use other::time as t;", 1, "`other::time` is not known"),
-    ] {
-        let notes = rewrite(source).unwrap().notes;
-        assert!(notes.len() == 1 && notes[0].0 == line && notes[0].1.contains(part), "{source}: {notes:?}");
-    }
-    for source in [
-        "use tokio::{sync::mpsc, time::{self, Duration}}; fn f() { time::sleep(D); }",
-        "use tokio::time::{sleep, /* the pause */ timeout}; // 2 * the limit",
-        "use tokio_stream::{Stream, StreamExt}; fn timeout(s: S) { s.next(); timeout(s) }",
-        "use tokio_stream::{wrappers, Stream}; use futures::StreamExt; fn f() { request.timeout(d) }",
-        "extern crate tokio; extern crate self as this;",
-        "use tokio :: time :: sleep; use tokio :: { io , time :: timeout } ;",
-        "use std::time::{self, Instant}; use core::time::Duration; fn f() -> time::Instant { std::time::Instant::now() }",
-        "use self::*; use crate::time::sleep; use super::time; fn f() { self::time::timeout(d, $crate::time::interval(d)) }",
-        "use tokio::time::Sleep; struct A; type B = Sleep; impl T for A { type C = Sleep; } fn f() { type D = Sleep; }",
-        "use tokio::time::{Duration, sleep}; pub type D = Duration; pub type E = std::time::Instant;",
-        "use tokio::time; use tokio_util::sync::CancellationToken; fn f() { builder.with_cancellation_token(t) }",
-        "use time::{Duration, macros::time}; use monoio::time::sleep; use tracing_subscriber::fmt::time;",
-        "use actix_rt::time::Instant; fn f() { time::sleep(d); other::time::format(d) }",
-        "use tokio::time::Sleep; fn poll_next(&mut self) { self.sleep.reset(at) }",
-    ] {
-        assert_eq!(rewrite(source).unwrap().notes, [], "{source}");
     }
 }

@@ -12,10 +12,11 @@ impl<'a> Rewriter<'a> {
         let tokens = self.tokens;
         let tree = Tree::read(tokens, keyword + 1).filter(|tree| tokens.is(tree.tokens.end, ";"));
         let Some(tree) = tree else { return keyword + 1 };
-        let before = self.paths;
+        let before = self.result.paths;
         let mut moved = Vec::new();
         let is_gone = self.tree(&tree, &[], &mut moved);
-        if self.paths > before && keyword > 0 && tokens.is(keyword - 1, "pub") {
+        let is_public = keyword > 0 && tokens.is(keyword - 1, "pub") && !self.package.is_private;
+        if is_public && self.result.paths > before {
             self.note(keyword, "a public import: users of this crate see hairspring's types from now on");
         }
         let root = if tokens.is_separator(keyword + 1) { "::" } else { "" };
@@ -41,6 +42,9 @@ impl<'a> Rewriter<'a> {
         let tokens = self.tokens;
         let mut path = around.to_vec();
         path.extend(tree.segments.iter().map(|segment| tokens.text(*segment)));
+        if let ([], Some(first)) = (around, path.first_mut()) {
+            *first = self.crate_name(first);
+        }
         if let Some(found) = moves::find(&path) {
             // A re-export gets the list of all names, if that is the same as tokio's.
             let is_whole = matches!(tree.end, End::Glob) && tree.segments.len() == found.length;
@@ -50,16 +54,15 @@ impl<'a> Rewriter<'a> {
                 self.note(star, "a glob stays: list the names that you use, and run this again");
                 return false;
             }
-            self.paths += 1;
-            let names = tree.tokens.clone().filter(|at| !tokens.is_separator(at + 1) && !tokens.is(*at, "as"));
-            let renamed = |name| if name == "self" { found.alias.unwrap_or(name) } else { name };
-            self.names.extend(names.filter_map(|at| tokens.ident(at)).map(renamed));
+            self.result.paths += 1;
+            let inner = found.alias.unwrap_or("self");
+            self.bring_in(tree, inner, found.to.starts_with(moves::HAIRSPRING));
             let mut edits = self.renamed(tree, Move { length: found.length - around.len(), ..found });
             if let (End::Group(trees), "n0_future") = (&tree.end, path[0]) {
                 let is_other = |at| tokens.is(at, "SystemTime");
                 let goes = |inner: &Tree| is_other(inner.tokens.start) && self.tree(inner, &path, moved);
                 let gone: Vec<bool> = trees.iter().map(goes).collect();
-                edits.extend(self.cut(trees, &gone));
+                edits.extend(self.cut(tree, trees, &gone));
             }
             if around.is_empty() {
                 self.edits.extend(edits);
@@ -67,6 +70,10 @@ impl<'a> Rewriter<'a> {
             }
             moved.push(apply(tokens.source, tokens.range(tree.tokens.clone()), edits));
             return true;
+        }
+        if path.first() == Some(&moves::HAIRSPRING) {
+            self.bring_in(tree, moves::HAIRSPRING, true);
+            return false;
         }
         let End::Group(trees) = &tree.end else {
             self.note_left(tree, &path);
@@ -79,8 +86,17 @@ impl<'a> Rewriter<'a> {
             self.edits.truncate(edits_before);
             return true;
         }
-        self.edits.extend(self.cut(trees, &gone));
+        self.edits.extend(self.cut(tree, trees, &gone));
         false
+    }
+
+    /// Notes the names that an import brings in. `inner` is what `self` means in it.
+    fn bring_in(&mut self, tree: &Tree, inner: &'a str, is_ours: bool) {
+        let tokens = self.tokens;
+        let names = tree.tokens.clone().filter(|at| !tokens.is_separator(at + 1) && !tokens.is(*at, "as"));
+        let meant = |name| if name == "self" { inner } else { name };
+        self.names.extend(names.filter_map(|at| tokens.ident(at)).map(meant));
+        self.uses.extend(is_ours.then(|| tree.segments.first().copied().unwrap_or(tree.tokens.start)));
     }
 
     /// The edits that rename the beginning of a tree. A module keeps its name: `self` becomes `self as time`.
@@ -105,9 +121,20 @@ impl<'a> Rewriter<'a> {
         edits
     }
 
-    /// Removes items of a group, each with its comma and the space after it. Comments between them stay.
-    fn cut(&self, trees: &[Tree], gone: &[bool]) -> Vec<Edit> {
+    /// Removes items of a group, each with its comma and the space after it. Comments between them stay. If one item is
+    /// left, and no comment, its braces go, too.
+    fn cut(&self, group: &Tree, trees: &[Tree], gone: &[bool]) -> Vec<Edit> {
         let (tokens, source) = (self.tokens, self.tokens.source);
+        let mut kept = trees.iter().zip(gone).filter(|(_, gone)| !**gone).map(|(tree, _)| tree);
+        if let (Some(only), None, true) = (kept.next(), kept.next(), gone.contains(&true)) {
+            let (inside, only_at) = (trees[0].tokens.start - 1..group.tokens.end, only.tokens.clone());
+            let (inside, only_range) = (tokens.range(inside), tokens.range(only_at.clone()));
+            let around = [inside.start..only_range.start, only_range.end..inside.end];
+            let has_comment = around.iter().any(|part| ["//", "/*"].iter().any(|it| source[part.clone()].contains(it)));
+            if !has_comment && !tokens.is(only_at.start, "self") && !group.segments.is_empty() {
+                return around.map(|part| (part, String::new())).into();
+            }
+        }
         let (mut edits, mut space) = (Vec::new(), "");
         for (tree, _) in trees.iter().zip(gone).filter(|(_, gone)| **gone) {
             let (name, end) = (tokens.range(tree.tokens.clone()), tree.tokens.end);

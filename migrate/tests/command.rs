@@ -1,31 +1,8 @@
 //! The command: the files it changes, its output and its exit code.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::{env, fs};
+mod common;
 
-/// Creates a folder with these files.
-fn folder(name: &str, files: &[(&str, &[u8])]) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    let _ = fs::remove_dir_all(&folder);
-    for (name, text) in files {
-        let path = folder.join(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    }
-    folder
-}
-
-fn read(folder: &Path, name: &str) -> String {
-    fs::read_to_string(folder.join(name)).unwrap()
-}
-
-/// Runs the command. Returns its exit code and what it printed.
-fn run(folder: &Path, arguments: &[&str]) -> (i32, String) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_hairspring-migrate"));
-    let output = command.current_dir(folder).args(arguments).output().unwrap();
-    (output.status.code().unwrap(), String::from_utf8([output.stdout, output.stderr].concat()).unwrap())
-}
+use common::{folder, read, run};
 
 #[test]
 fn check_prints_what_would_change_and_changes_nothing() {
@@ -50,12 +27,33 @@ fn only_sources_are_changed() {
 }
 
 #[test]
-fn what_the_manifest_needs_is_printed_once() {
+fn what_a_manifest_needs_for_some_functions_is_printed_once() {
     let (a, b) = (b"use tokio::time;\nfn a() { time::pause() }\n", b"fn b() { tokio::time::resume() }\n");
-    let folder = folder("manifest", &[("a.rs", a), ("b.rs", b)]);
-    let lines = "[dev-dependencies]\nhairspring = { path = \"../hairspring\", features = [\"test-util\"] }\n";
-    let (code, printed) = run(&folder, &["."]);
-    assert!(code == 0 && printed.ends_with(lines) && printed.matches("test-util").count() == 1, "{printed}");
+    let c = b"use tokio_util::time::FutureExt;\nfn c() { f.with_cancellation_token(&t) }\n";
+    let checkout = b"[package]\nname = \"hairspring\"\n";
+    let folder = folder("needs", &[("a.rs", a), ("b.rs", b), ("c.rs", c), ("hairspring/Cargo.toml", checkout)]);
+    for (files, lines) in [
+        (
+            &["a.rs", "b.rs"][..],
+            "[dev-dependencies]\nhairspring = { path = \"hairspring\", features = [\"test-util\"] }\n",
+        ),
+        (&["c.rs"], "[dependencies]\nhairspring = { path = \"hairspring\", features = [\"tokio-util\"] }\n"),
+    ] {
+        let (code, printed) = run(&folder, &[&["--path", "hairspring"], files].concat());
+        assert!(code == 0 && printed.ends_with(lines), "{printed}");
+        assert_eq!(printed.matches("features").count(), 1, "{printed}");
+    }
+    let (_, printed) = run(&folder, &["a.rs"]);
+    assert!(printed.contains("hairspring = { version = \"0.1.0\", features = [\"test-util\"] }"), "{printed}");
+}
+
+#[test]
+fn comments_take_one_line_in_all() {
+    let source: &[u8] = b"//! Like tokio::time.\n// And tokio::time::sleep.\nuse tokio::time::sleep;\n";
+    let folder = folder("comments", &[("a.rs", source), ("b.rs", source)]);
+    let printed = run(&folder, &["."]).1;
+    let line = "4 lines have comments that name what was moved, left as it is: ./a.rs:1, ./a.rs:2, ./b.rs:1, ..\n";
+    assert_eq!(printed, format!("./a.rs: 1 path\n./b.rs: 1 path\n2 of 2 files changed\n{line}"));
 }
 
 #[test]
@@ -83,14 +81,27 @@ fn an_unreadable_file_is_left_alone_and_named() {
 
 #[test]
 fn bad_arguments_are_named_with_what_is_allowed() {
-    let folder = folder("arguments", &[("a.rs", b"")]);
+    let manifest = |name| format!("[package]\nname = \"{name}\"\n[workspace]\n");
+    let (other, broken) = (manifest("other"), manifest("not a name"));
+    let files = [("other/Cargo.toml", other.as_bytes()), ("broken/Cargo.toml", broken.as_bytes())];
+    let folder = folder("arguments", &[files[0], files[1], ("a.rs", b"use tokio::time;\n")]);
+    let options = "--check, --manifests, --path CHECKOUT, --help";
     for (arguments, part) in [
-        (&["--chek", "a.rs"][..], "there is no option `--chek`; allowed: --check, --help"),
+        (&["--chek", "a.rs"][..], &*format!("there is no option `--chek`; allowed: {options}")),
         (&["--check"], "name files or folders"),
+        (&["a.rs", "--path"], "`--path` needs the folder of a checkout of hairspring"),
+        (
+            &["a.rs", "--path", "other"],
+            "`other` is no checkout of hairspring; allowed is a folder whose Cargo.toml has",
+        ),
+        (&["a.rs", "--path=nowhere"], "`nowhere` is no checkout of hairspring"),
+        (&["--manifests", "a.rs"], "`a.rs` has no Cargo.toml; with --manifests, name the folder of a workspace or"),
+        (&["broken"], "broken: error: invalid character ` ` in package name"),
     ] {
         let (code, printed) = run(&folder, arguments);
         assert!(code == 2 && printed.contains(part), "{code}: {printed}");
+        assert_eq!(read(&folder, "a.rs"), "use tokio::time;\n", "nothing is changed");
     }
     let (code, printed) = run(&folder, &["--help"]);
-    assert!(code == 0 && printed.starts_with("Usage: hairspring-migrate [--check] PATH.."), "{printed}");
+    assert!(code == 0 && printed.starts_with("Usage: hairspring-migrate [--check] [--manifests]"), "{printed}");
 }

@@ -72,4 +72,21 @@ impl<'a> Tokens<'a> {
         };
         self.is_separator(at) && at.checked_sub(1).is_some_and(|before| continues(&self.ranges[before]))
     }
+
+    /// The bracket that closes the one at a token, or the last token.
+    pub(crate) fn closing(&self, open: usize) -> usize {
+        let mut depth = 0;
+        let closes = |at: &usize| {
+            depth += i32::from(["(", "[", "{"].contains(&self.text(*at)));
+            depth -= i32::from([")", "]", "}"].contains(&self.text(*at)));
+            depth == 0
+        };
+        (open..self.len()).find(closes).unwrap_or(self.len() - 1)
+    }
+
+    /// Whether a byte of the source is part of a token, and not of a comment.
+    pub(crate) fn has(&self, offset: usize) -> bool {
+        let after = self.ranges.partition_point(|range| range.end <= offset);
+        self.ranges.get(after).is_some_and(|range| range.contains(&offset))
+    }
 }

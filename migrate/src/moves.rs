@@ -1,5 +1,9 @@
 //! The paths that are replaced.
 
+use crate::Package;
+
+pub(crate) const HAIRSPRING: &str = "hairspring";
+
 /// The beginning of each path, and its replacement.
 const MOVES: [(&[&str], &str); 10] = [
     (&["tokio", "time"], "hairspring"),
@@ -33,8 +37,10 @@ pub(crate) fn find(path: &[&str]) -> Option<Move> {
 }
 
 /// Whether a source names a crate with paths that are replaced.
-pub(crate) fn concerns(source: &str) -> bool {
-    MOVES.iter().any(|(from, _)| source.contains(from[0]))
+pub(crate) fn concerns(source: &str, package: &Package) -> bool {
+    let is_renamed =
+        |(own, name): &(String, String)| source.contains(own) && MOVES.iter().any(|(from, _)| from[0] == name);
+    MOVES.iter().any(|(from, _)| source.contains(from[0])) || package.renamed.iter().any(is_renamed)
 }
 
 /// Whether some paths that begin with this one are replaced.
