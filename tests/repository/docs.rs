@@ -21,7 +21,7 @@ fn entries(folder: impl AsRef<Path>) -> impl Iterator<Item = PathBuf> {
 
 /// The pages of the repository, by path.
 fn documents() -> Vec<(PathBuf, String)> {
-    let below = ["docs", "examples", "benches"].into_iter().flat_map(|folder| files(&root().join(folder)));
+    let below = ["docs", "examples", "benches", "migrate"].into_iter().flat_map(|folder| files(&root().join(folder)));
     let pages = entries(root()).chain(below);
     let pages = pages.filter(|path| path.extension().is_some_and(|extension| extension == "md"));
     pages.map(|path| (path.clone(), read(path))).collect()

@@ -1,8 +1,6 @@
 //! `--manifests` on one package: what is added, and where.
 
-mod common;
-
-use common::{folder, read, run};
+use crate::common::{folder, read, run};
 
 const HEAD: &str = "[package]\nname = \"a\"\nedition = \"2024\"\n\n";
 const SLEEPS: &str = "pub async fn f() { tokio::time::sleep(d).await }\n";

@@ -1,12 +1,10 @@
 //! A workspace of three packages: one has the workspace's tokio, one gives it another name, and one has timers only in
 //! its tests and in its build script.
 
-mod common;
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::{folder, read, run};
+use crate::common::{folder, read, run};
 
 const ROOT: &str = r#"[workspace]
 members = ["crates/*"]

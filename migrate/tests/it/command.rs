@@ -1,8 +1,6 @@
 //! The command: the files it changes, its output and its exit code.
 
-mod common;
-
-use common::{folder, read, run};
+use crate::common::{folder, read, run};
 
 #[test]
 fn check_prints_what_would_change_and_changes_nothing() {
@@ -104,4 +102,12 @@ fn bad_arguments_are_named_with_what_is_allowed() {
     }
     let (code, printed) = run(&folder, &["--help"]);
     assert!(code == 0 && printed.starts_with("Usage: hairspring-migrate [--check] [--manifests]"), "{printed}");
+}
+
+/// It writes its own version into manifests.
+#[test]
+fn the_version_is_that_of_hairspring() {
+    let manifest = include_str!("../../../Cargo.toml");
+    let version = format!("\nversion = \"{}\"\n", env!("CARGO_PKG_VERSION"));
+    assert!(manifest.contains(&version), "hairspring has another version than {version}");
 }
