@@ -28,13 +28,21 @@ fn a_dependency_comes_beside_tokio() {
         "[dependencies]\nanyhow = \"1\" # errors\nhairspring = \"VERSION\"\n\n# the runtime\ntokio = \"1\"\n\n[workspace]\n",
     );
     gets(
+        "unsorted",
+        SLEEPS,
+        "[dependencies]\ntokio.workspace = true\n# errors\nanyhow = \"1\"\n\n[workspace.dependencies]\n\
+         # the runtime\ntokio = \"1\"\n\n# errors\nanyhow = \"1\"\n",
+        "[dependencies]\ntokio.workspace = true\nhairspring.workspace = true\n# errors\nanyhow = \"1\"\n\n\
+         [workspace.dependencies]\n# the runtime\ntokio = \"1\"\nhairspring = \"VERSION\"\n\n# errors\nanyhow = \"1\"\n",
+    );
+    gets(
         "table",
         SLEEPS,
         "[dependencies.tokio]\nversion = \"1\"\n\n[workspace]\n",
         "[dependencies]\nhairspring = \"VERSION\"\n\n[dependencies.tokio]\nversion = \"1\"\n\n[workspace]\n",
     );
     gets(
-        "target",
+        "platform",
         SLEEPS,
         "[target.'cfg(unix)'.dependencies]\ntokio = \"1\"\n\n[workspace]\n",
         "[target.'cfg(unix)'.dependencies]\nhairspring = \"VERSION\"\ntokio = \"1\"\n\n[workspace]\n",

@@ -48,7 +48,7 @@ fn clippy_finds_each_timer() {
     let files = [("Cargo.toml", MANIFEST), ("src/lib.rs", SOURCE), ("clippy.toml", &configuration)];
     let folder = folder("staying", &files.map(|(name, text)| (name, text.as_bytes())));
     let mut clippy = Command::new(env!("CARGO"));
-    clippy.args(["clippy", "--quiet"]).current_dir(&folder).env("CARGO_TARGET_DIR", folder.with_file_name("target"));
+    clippy.args(["clippy", "--quiet"]).current_dir(&folder).env("CARGO_TARGET_DIR", folder.with_file_name("built"));
     let output = clippy.output().unwrap();
     let printed = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success(), "{printed}");

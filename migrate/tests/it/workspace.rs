@@ -203,6 +203,6 @@ fn the_result_compiles() {
     assert_eq!(code, 0, "{printed}");
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(["check", "--quiet", "--workspace", "--all-targets"]).current_dir(&folder);
-    let output = cargo.env("CARGO_TARGET_DIR", folder.with_file_name("target")).output().unwrap();
+    let output = cargo.env("CARGO_TARGET_DIR", folder.with_file_name("built")).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }

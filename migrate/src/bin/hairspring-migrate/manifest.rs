@@ -147,17 +147,19 @@ impl Manifest {
         let table = table.or_else(|| tables.iter().find(|table| self.has(table, |key, _| beside.contains(&key))));
         let table = table.unwrap_or(&tables[0]).clone();
         let dependencies = table_at(&mut self.document, &table);
-        if let Some(dependency) = dependencies.get_mut(HAIRSPRING) {
+        if let Some(dependency) = like_table(dependencies).get_mut(HAIRSPRING) {
             add_features(dependency, features);
         } else {
-            insert(dependencies, new());
+            insert(dependencies, beside, new());
         }
         self.edited.push((table, HAIRSPRING.to_owned()));
     }
 
     fn add_feature(&mut self, name: String, has: Vec<String>, adds: String) {
         let table = vec!["features".to_owned()];
-        let feature = table_at(&mut self.document, &table).entry(&name).or_insert_with(|| value(Array::from_iter(has)));
+        let feature = like_table(table_at(&mut self.document, &table))
+            .entry(&name)
+            .or_insert_with(|| value(Array::from_iter(has)));
         if let Some(values) = feature.as_array_mut() {
             push(values, adds);
         }
@@ -169,8 +171,8 @@ impl Manifest {
     fn add_to_workspace(&mut self, from: (&str, Value)) {
         let table = ["workspace", "dependencies"].map(str::to_owned).to_vec();
         let dependencies = table_at(&mut self.document, &table);
-        if !dependencies.contains_key(HAIRSPRING) {
-            insert(dependencies, new_dependency(from, &BTreeSet::new(), false));
+        if dependencies.get(HAIRSPRING).is_none() {
+            insert(dependencies, &["tokio"], new_dependency(from, &BTreeSet::new(), false));
             self.edited.push((table, HAIRSPRING.to_owned()));
         }
     }
@@ -195,7 +197,7 @@ impl Manifest {
                     // Of a table of its own, its place in the manifest.
                     table.set_position(None);
                 }
-                table_at(&mut shown, table).insert(key, item);
+                like_table(table_at(&mut shown, table)).insert(key, item);
             }
         }
         shown.to_string().trim().to_owned()
@@ -203,26 +205,36 @@ impl Manifest {
 }
 
 /// The table at a path, which becomes one if there is none.
-fn table_at<'a>(document: &'a mut DocumentMut, path: &[String]) -> &'a mut dyn TableLike {
+fn table_at<'a>(document: &'a mut DocumentMut, path: &[String]) -> &'a mut Item {
     let mut item = document.as_item_mut();
     for (place, key) in path.iter().enumerate() {
-        let table = item.as_table_like_mut().expect("cargo has read it");
-        item = table.entry(key).or_insert_with(|| {
+        item = like_table(item).entry(key).or_insert_with(|| {
             let mut table = Table::new();
             table.set_implicit(place + 1 < path.len());
             Item::Table(table)
         });
     }
-    item.as_table_like_mut().expect("cargo has read it")
+    item
 }
 
-/// Inserts the dependency, in order if the others are.
-fn insert(dependencies: &mut dyn TableLike, dependency: Item) {
-    let is_sorted = dependencies.iter().map(|(key, _)| key).is_sorted();
-    dependencies.insert(HAIRSPRING, dependency);
-    if is_sorted {
-        dependencies.sort_values();
+/// Inserts the dependency, in order if the others are. Or else behind the last of some, so that it gets under no comment
+/// on others.
+fn insert(dependencies: &mut Item, beside: &[&str], dependency: Item) {
+    let table = like_table(dependencies);
+    let mut keys: Vec<String> = table.iter().map(|(key, _)| key.to_owned()).collect();
+    let last = keys.iter().rposition(|key| beside.contains(&&**key));
+    table.insert(HAIRSPRING, dependency);
+    if keys.is_sorted() {
+        table.sort_values();
+    } else if let (Some(last), Some(table)) = (last, dependencies.as_table_mut()) {
+        keys.insert(last + 1, HAIRSPRING.to_owned());
+        let place = |key: &str| keys.iter().position(|it| it == key);
+        table.sort_values_by(|a, _, b, _| place(a).cmp(&place(b)));
     }
+}
+
+fn like_table(item: &mut Item) -> &mut dyn TableLike {
+    item.as_table_like_mut().expect("cargo has read it")
 }
 
 fn new_dependency((key, source): (&str, Value), features: &BTreeSet<String>, is_optional: bool) -> Item {
