@@ -125,7 +125,7 @@ impl<'a> Rewriter<'a> {
         }
         self.note_texts();
         self.note_call(&["num_alive_tasks"], "counts the timer's own task, too: it is not zero once there was a timer");
-        self.note_exported_macros();
+        self.note_macros();
         self.find_needs();
         if !self.package.is_private {
             self.note_public();

@@ -24,7 +24,9 @@ impl Rewriter<'_> {
         let clock = moved.filter(|at| CLOCK.contains(&tokens.text(*at)) && tokens.is(at + 1, "("));
         let cancellation = self.calls(&CANCELLATION).filter(|_| has_extension);
         let found = clock.map(|at| (at, Some("test-util"))).chain(cancellation.map(|at| (at, Some("tokio-util"))));
-        let found: Vec<_> = found.chain(self.uses.iter().map(|at| (*at, None))).collect();
+        let quoted = self.quoted();
+        let found = found.chain(self.uses.iter().map(|at| (*at, None)));
+        let found: Vec<_> = found.filter(|(at, _)| !quoted.iter().any(|part| part.contains(at))).collect();
         for (at, feature) in found {
             let is_test = tests.iter().any(|part| part.contains(&at));
             let needs = if is_test { &mut self.result.tests } else { &mut self.result.program };

@@ -1,5 +1,7 @@
 //! Notes: what a user should look at.
 
+use std::ops::Range;
+
 use crate::{Rewriter, moves};
 
 impl Rewriter<'_> {
@@ -47,8 +49,8 @@ impl Rewriter<'_> {
         calls.filter(|at| methods.contains(&tokens.text(*at)))
     }
 
-    /// Notes macros whose body names hairspring in other crates.
-    pub(crate) fn note_exported_macros(&mut self) {
+    /// Notes macros that bring paths to hairspring into other crates: exported ones, and what procedural ones quote.
+    pub(crate) fn note_macros(&mut self) {
         let tokens = self.tokens;
         for export in (0..tokens.len()).filter(|at| tokens.is(*at, "macro_export")) {
             let Some(at) = (export..tokens.len()).find(|at| tokens.is(*at, "macro_rules")) else { continue };
@@ -60,6 +62,19 @@ impl Rewriter<'_> {
                 );
             }
         }
+        for quoted in self.quoted() {
+            if let Some(used) = self.uses.iter().find(|used| quoted.contains(used)) {
+                self.note(*used, "code that a macro makes: the crates that it goes into need hairspring");
+            }
+        }
+    }
+
+    /// What the source writes into other sources.
+    pub(crate) fn quoted(&self) -> Vec<Range<usize>> {
+        let tokens = self.tokens;
+        let is_quote = |at: &usize| ["parse_quote", "quote", "quote_spanned"].contains(&tokens.text(*at));
+        let quotes = (0..tokens.len()).filter(|at| is_quote(at) && tokens.is(at + 1, "!"));
+        quotes.map(|at| at + 2..tokens.closing(at + 2)).collect()
     }
 
     /// Notes names in strings and in code that was not read, and finds the comments that have some.

@@ -116,6 +116,14 @@ macro_rules! d { ($d:expr) => {{ use tokio::time; time::sleep($d) }} }
 }
 
 #[test]
+fn code_that_procedural_macros_make_is_noted_and_is_no_need_of_theirs() {
+    let source = "fn f() -> TokenStream {\n    quote! { #(::tokio::time::sleep(#d).await;)* }\n}\n";
+    assert_eq!(noted(source, true, "code that a macro makes: the crates that it goes into need hairspring"), [2]);
+    let new = rewrite(source).unwrap();
+    assert!(new.source.contains("#(::hairspring::sleep(#d)") && !new.program.dependency, "{new:?}");
+}
+
+#[test]
 fn comments_are_counted_and_not_noted() {
     let source =
         "//! tokio::time\n/* and\ntokio::time::sleep */ fn f() { tokio::time::sleep(d) } // tokio_util::time\n";
