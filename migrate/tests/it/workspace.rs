@@ -206,3 +206,27 @@ fn the_result_compiles() {
     let output = cargo.env("CARGO_TARGET_DIR", folder.with_file_name("built")).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
+
+#[test]
+fn of_public_items_those_of_published_libraries_are_noted() {
+    let manifest = |rest| format!("[package]\nname = \"a\"\nversion = \"1.0.0\"\n{rest}\n[workspace]\n");
+    let (published, private) = (manifest(""), manifest("publish = false"));
+    let source: &[u8] = b"pub fn f() -> tokio::time::Sleep {}\n";
+    for (name, manifest, file, is_noted) in [
+        ("library", &published, "src/lib.rs", true),
+        ("private", &private, "src/lib.rs", false),
+        ("binary", &published, "src/main.rs", false),
+    ] {
+        let folder = folder(name, &[("Cargo.toml", manifest.as_bytes()), (file, source)]);
+        let printed = run(&folder, &["."]).1;
+        assert_eq!(printed.contains("`Sleep` in what may be public"), is_noted, "{name}: {printed}");
+    }
+}
+
+#[test]
+fn a_target_outside_of_its_package_is_named() {
+    let manifest = b"[package]\nname = \"a\"\n[lib]\npath = \"../b/lib.rs\"\n[workspace]\n";
+    let folder = folder("outside", &[("a/Cargo.toml", manifest), ("b/lib.rs", b"")]);
+    let printed = run(&folder, &["a"]).1;
+    assert!(printed.contains("a/../b/lib.rs: left out, as it is outside of the packages named"), "{printed}");
+}

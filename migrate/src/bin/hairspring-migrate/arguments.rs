@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use toml_edit::DocumentMut;
 
+use crate::members;
+
 pub(crate) const HELP: &str = "\
 Usage: hairspring-migrate [--check] [--manifests] [--path CHECKOUT] PATH..
 
@@ -85,6 +87,6 @@ fn find_checkout(folder: &Path) -> Result<PathBuf, String> {
     let name = manifest.get("package").and_then(|package| package.get("name")).and_then(|name| name.as_str());
     let allowed = "allowed is a folder whose Cargo.toml has the package `hairspring`";
     let error = format!("`{}` is no checkout of hairspring; {allowed}", folder.display());
-    let absolute = folder.canonicalize().map_err(|_| error.clone())?;
-    if name == Some("hairspring") { Ok(absolute) } else { Err(error) }
+    let path = members::absolute(folder).map_err(|_| error.clone())?;
+    if name == Some("hairspring") { Ok(path) } else { Err(error) }
 }

@@ -6,7 +6,7 @@ use std::{fs, io};
 
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, TableLike, Value, value};
 
-use crate::members::{Member, Part, Workspace, relative};
+use crate::members::{Member, Part, Workspace, absolute, relative};
 use crate::plan::Line;
 
 const HAIRSPRING: &str = "hairspring";
@@ -67,7 +67,7 @@ impl Manifests {
         if inherits {
             self.open(&workspace.root)?.add_to_workspace(source);
         }
-        let root = workspace.root.canonicalize().unwrap_or_default();
+        let root = absolute(&workspace.root).unwrap_or_default();
         if let Some(inner) = checkout.as_ref().and_then(|checkout| checkout.strip_prefix(root).ok()) {
             self.open(&workspace.root)?.exclude(inner);
         }
@@ -77,7 +77,7 @@ impl Manifests {
     /// Where the manifest in a folder finds hairspring.
     fn source(&self, folder: &Path) -> (&'static str, Value) {
         let Some(checkout) = &self.checkout else { return ("version", env!("CARGO_PKG_VERSION").into()) };
-        let folder = folder.canonicalize().unwrap_or_default();
+        let folder = absolute(folder).unwrap_or_default();
         ("path", relative(&folder, checkout).to_string_lossy().replace('\\', "/").into())
     }
 

@@ -1,9 +1,9 @@
 //! The packages of a workspace, as cargo knows them.
 
 use std::collections::BTreeSet;
-use std::env;
-use std::path::{Component, Path, PathBuf};
+use std::path::{self, Component, Path, PathBuf};
 use std::process::Command;
+use std::{env, io};
 
 use hairspring_migrate::Package;
 use serde_json::Value;
@@ -56,7 +56,7 @@ pub(crate) struct Dependency {
 /// The workspace of which a folder is the root, or the one package that is there.
 pub(crate) fn find(path: &Path) -> Result<Workspace, String> {
     let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
-    let here = path.canonicalize().map_err(|error| failed(&error))?;
+    let here = absolute(path).map_err(|error| failed(&error))?;
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     // Without dependencies it needs neither a lock file nor the registry.
     cargo.args(["metadata", "--no-deps", "--format-version", "1", "--manifest-path"]).arg(here.join("Cargo.toml"));
@@ -129,6 +129,12 @@ fn texts<T: FromIterator<String>>(value: &Value) -> T {
 
 fn list(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
+}
+
+/// The absolute path, as cargo prints it.
+pub(crate) fn absolute(path: &Path) -> io::Result<PathBuf> {
+    // There `canonicalize` returns paths that begin with `\\?\`.
+    if cfg!(windows) { path::absolute(path) } else { path.canonicalize() }
 }
 
 /// The way from one absolute path to another.

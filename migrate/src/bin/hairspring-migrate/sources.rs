@@ -34,7 +34,8 @@ impl Totals {
     /// Rewrites the files of a package, or only checks them. Returns what they need.
     pub(crate) fn package(&mut self, member: &Member, workspace: &Workspace, check: bool) -> PartNeeds {
         let files = self.find(&member.folder, workspace);
-        let outside = member.targets.iter().filter(|target| !target.source.starts_with(&member.folder));
+        let is_inside = |path: &Path| path.strip_prefix(&member.folder).is_ok_and(|inner| !inner.starts_with(".."));
+        let outside = member.targets.iter().filter(|target| !is_inside(&target.source));
         outside.for_each(|target| say_outside(&target.source));
         self.files(&files, member, check)
     }
