@@ -131,26 +131,6 @@ fn readme_counts_the_tests_of_the_published_crates() {
     }
 }
 
-/// The rows of the overview, without links. A target in parentheses is that of a function, such as `(sleep())`.
-fn overview(text: &str) -> Vec<String> {
-    let rows = text.lines().skip_while(|line| !line.starts_with("| to | use |")).skip(2);
-    let without_links = |row: &str| {
-        let targets = row.split("](").skip(1).map(|rest| rest.split_once("))").unwrap().0);
-        let row = targets.fold(row.to_owned(), |row, target| row.replace(&format!("]({target}))"), ""));
-        row.replace(['[', ']'], "")
-    };
-    rows.take_while(|line| line.starts_with('|')).map(without_links).collect()
-}
-
-#[test]
-fn readme_and_the_crates_root_have_the_same_overview() {
-    let root: String =
-        read("src/lib.rs").lines().filter_map(|line| Some(line.strip_prefix("//! ")?.to_owned() + "\n")).collect();
-    let readme = overview(&read("README.md"));
-    assert!(readme.len() > 10, "{readme:?}");
-    assert_eq!(overview(&root), readme);
-}
-
 #[test]
 fn readme_and_the_crates_root_name_every_feature() {
     let manifest = read("Cargo.toml");
