@@ -186,12 +186,6 @@ fn readme_has_the_lateness_that_was_measured() {
     assert!(read("README.md").replace('\n', " ").contains(&said), "README.md does not say that {said}");
 }
 
-#[test]
-fn the_test_in_readme_is_run() {
-    let (_, test) = include_str!("readme.rs").split_once("\n\n").expect("a first line says what it is");
-    assert!(read("README.md").contains(test));
-}
-
 /// DESIGN.md names functions, types, fields and files. File paths start in `src` or in the root.
 #[test]
 fn everything_that_design_names_exists() {

@@ -11,8 +11,6 @@ mod dependencies;
 mod docs;
 mod ecosystem;
 mod examples;
-#[cfg(feature = "test-util")]
-mod readme;
 mod rendered;
 
 use std::fs;

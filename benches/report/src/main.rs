@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// The documents with tables, and the chart.
-const DOCUMENTS: [&str; 3] = ["README.md", "docs/performance.md", "benches/worlds/README.md"];
+const DOCUMENTS: [&str; 2] = ["docs/performance.md", "benches/worlds/README.md"];
 const CHART: &str = "docs/chart.svg";
 const DESCRIPTIONS: &str = "benches/report/tables";
 

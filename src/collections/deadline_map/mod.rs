@@ -46,12 +46,12 @@
 
 pub(crate) mod builder;
 mod by_key;
-mod common;
 mod consumer;
 pub(crate) mod expirations;
 pub(crate) mod map;
 #[cfg(test)]
 mod models;
+mod operations;
 mod reentry;
 mod shard;
 mod shared;

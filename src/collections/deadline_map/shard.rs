@@ -24,43 +24,28 @@
 
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::OnceLock;
 
-use super::common::Common;
 use super::reentry::check;
-use super::state::{Entry, Insert, MapState};
+use super::shared::Shared;
+use super::state::{Entry, Insert, LockedState, Made, MapState};
 use crate::clock;
 use crate::clock::source::LAST;
 use crate::collections::Metrics;
 use crate::core::parker::Next;
 use crate::util::panics::drop_all;
-use crate::util::sync::{Mutex, MutexGuard, unpoisoned};
+use crate::util::sync::{Mutex, MutexGuard};
 use crate::wheel::Tick;
 
-pub(super) type Made<K, V> = OnceLock<Box<LockedState<K, V>>>;
-
 pub(super) struct MapShard<'a, K, V> {
-    map: &'a Common,
+    map: &'a Shared<K, V>,
     next: &'a Next,
     state: &'a Made<K, V>,
 }
 
-// Two cache lines, because CPUs prefetch them in pairs.
-#[repr(align(128))]
-pub(super) struct LockedState<K, V>(Mutex<MapState<K, V>>);
-
-impl<K, V> LockedState<K, V> {
-    #[inline]
-    fn lock(&self) -> MutexGuard<'_, MapState<K, V>> {
-        // User code may have panicked, but only while the shard was consistent.
-        unpoisoned(self.0.lock())
-    }
-}
-
 impl<'a, K, V> MapShard<'a, K, V> {
     #[inline]
-    pub(super) fn new(map: &'a Common, number: usize, state: &'a Made<K, V>) -> Self {
-        MapShard { map, next: &map.next[number], state }
+    pub(super) fn new(map: &'a Shared<K, V>, number: usize) -> Self {
+        MapShard { map, next: &map.next[number], state: &map.states[number] }
     }
 
     /// Returns `None` if the shard never had an entry.

@@ -7,6 +7,7 @@
 
 use std::borrow::Borrow;
 use std::collections::VecDeque;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use hashbrown::HashTable;
@@ -14,6 +15,7 @@ use hashbrown::hash_table::OccupiedEntry;
 
 use crate::clock;
 use crate::clock::source::wheels_begin;
+use crate::util::sync::{Mutex, MutexGuard, unpoisoned};
 use crate::wheel::{Key, Step, Tick, Ticks, Wheel};
 
 /// A shard with more entries than this has a wheel.
@@ -316,5 +318,20 @@ impl<K, V> Entry<K, V> {
         if let (Timed::InWheel(key), Some(wheel)) = (self.timer, timers) {
             wheel.remove(key);
         }
+    }
+}
+
+/// `None` if the shard never had an entry.
+pub(super) type Made<K, V> = OnceLock<Box<LockedState<K, V>>>;
+
+// Two cache lines, because CPUs prefetch them in pairs.
+#[repr(align(128))]
+pub(super) struct LockedState<K, V>(pub(super) Mutex<MapState<K, V>>);
+
+impl<K, V> LockedState<K, V> {
+    #[inline]
+    pub(super) fn lock(&self) -> MutexGuard<'_, MapState<K, V>> {
+        // User code may have panicked, but only while the shard was consistent.
+        unpoisoned(self.0.lock())
     }
 }
