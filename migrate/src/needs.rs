@@ -4,6 +4,8 @@ use crate::{Needs, Rewriter, scopes};
 
 /// The functions that need the feature `test-util`.
 const CLOCK: [&str; 3] = ["advance", "pause", "resume"];
+/// The items that need it.
+const TESTS: [&str; 2] = ["test", "test_util"];
 /// The methods that need the feature `tokio-util`.
 const CANCELLATION: [&str; 2] = ["with_cancellation_token", "with_cancellation_token_owned"];
 
@@ -25,7 +27,8 @@ impl Rewriter<'_> {
         let cancellation = self.calls(&CANCELLATION).filter(|_| has_extension);
         let found = clock.map(|at| (at, Some("test-util"))).chain(cancellation.map(|at| (at, Some("tokio-util"))));
         let quoted = self.quoted();
-        let found = found.chain(self.uses.iter().map(|at| (*at, None)));
+        let of_path = |at: &usize| (*at, TESTS.contains(&tokens.text(at + 3)).then_some("test-util"));
+        let found = found.chain(self.uses.iter().map(of_path));
         let found: Vec<_> = found.filter(|(at, _)| !quoted.iter().any(|part| part.contains(at))).collect();
         for (at, feature) in found {
             let is_test = tests.iter().any(|part| part.contains(&at));

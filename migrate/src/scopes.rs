@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::tokens::Tokens;
 
-/// The tokens of what is only for tests, and the modules in other files that are.
+/// The tokens of what is only for tests, with the attribute that says so, and the modules in other files that are.
 pub(crate) fn tests(tokens: &Tokens) -> (Vec<Range<usize>>, Vec<String>) {
     let (mut parts, mut modules) = (Vec::new(), Vec::new());
     for at in (0..tokens.len()).filter(|at| tokens.is(*at, "#")) {
@@ -24,7 +24,7 @@ pub(crate) fn tests(tokens: &Tokens) -> (Vec<Range<usize>>, Vec<String>) {
         let item = item(tokens, close + 1);
         let name = item.clone().find(|at| tokens.is(*at, "mod")).filter(|at| tokens.is(at + 2, ";"));
         modules.extend(name.map(|at| tokens.text(at + 1).to_owned()));
-        parts.push(item);
+        parts.push(at..item.end);
     }
     (parts, modules)
 }

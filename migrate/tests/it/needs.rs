@@ -36,6 +36,8 @@ fn of_programs() {
 #[test]
 fn of_tests() {
     for tests in [
+        "#[hairspring::test(workers = 4)] async fn f() {}",
+        "#[cfg(test)] use hairspring::test_util::Bubble;",
         "#[cfg(test)] mod tests { fn f() { tokio::time::pause() } }",
         "#[cfg(all(test, unix))] mod tests { use tokio::time; fn f() { time::pause() } }",
         "#[tokio::test(start_paused = true)] #[ignore] async fn f() { tokio::time::pause() }",
