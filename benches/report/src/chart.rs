@@ -68,7 +68,7 @@ fn lateness(root: &Path, shapes: &mut String) -> Result<(), String> {
     let (x, y) = (|cpu| along(cpu, CPU, LEFT, RIGHT), |late| along(late, LATE, BOTTOM, TOP));
     for (value, label) in [(20.0, "20 µs"), (100.0, "100 µs"), (500.0, "500 µs"), (2_000.0, "2 ms")] {
         line(shapes, LEFT, y(value), RIGHT, y(value));
-        text(shapes, LEFT - 6.0, y(value) + 4.0, "end", label);
+        text(shapes, LEFT - 6.0, y(value) + 4.0 - if value > LATE.0 { 0.0 } else { 6.0 }, "end", label);
     }
     for (value, label) in [(0.5, "0.5x"), (1.0, "1x"), (4.0, "4x"), (16.0, "16x")] {
         line(shapes, x(value), TOP, x(value), BOTTOM);
