@@ -142,10 +142,19 @@ pub(crate) fn draw(curves: &[Curve], sizes: &[u32], machine: &str) -> String {
         curves: curves.iter().map(|curve| points(curve, operation)).collect(),
     };
     let label = |power| short(10_f64.powf(power));
-    let axes = [&Axis { range: 1.0..5.0, label }, &Axis { range: -1.0..6.0, label }];
-    let title = format!("Nanoseconds against pending timers; exponential intervals, mean {MEAN} ticks");
+    let axes = [&Axis { range: 1.0..5.0, label }, &Axis { range: -1.0..6.0, label: |power| time(10_f64.powf(power)) }];
+    let title = format!("Time of an operation against pending timers; exponential intervals, mean {MEAN} ticks");
     let names = CONTENDERS.map(|scheme| scheme.name);
     chart::curves([&title, machine], &names, &[0, 1, 2].map(panel), axes)
+}
+
+/// A number of nanoseconds, with a unit.
+fn time(nanos: f64) -> String {
+    match nanos {
+        ..1_000.0 => format!("{nanos:.0} ns"),
+        ..1_000_000.0 => format!("{:.0} µs", nanos / 1_000.0),
+        _ => format!("{:.0} ms", nanos / 1_000_000.0),
+    }
 }
 
 /// Rounds a number to two or three digits; a measurement is not more exact.
