@@ -264,8 +264,9 @@ impl<K, V, S: Clone> Clone for Builder<K, V, S> {
     }
 }
 
-/// The error of [`DeadlineMap::try_insert`] and [`DeadlineMap::try_insert_if_absent`] if the map is at its
-/// [`max_entries`](Builder::max_entries). It contains the key and the value.
+/// The error of [`DeadlineMap::try_insert`] and [`DeadlineMap::try_insert_if_absent`]: the map is at its
+/// [`max_entries`](Builder::max_entries), or in the second case the key may have an entry already. It contains the key
+/// and the value.
 ///
 /// # Examples
 ///
@@ -282,11 +283,28 @@ impl<K, V, S: Clone> Clone for Builder<K, V, S> {
 pub struct TryInsertError<K, V> {
     pub(super) key: K,
     pub(super) value: V,
-    pub(super) max_entries: usize,
+    /// `None` if the key has an entry.
+    pub(super) max_entries: Option<usize>,
     pub(super) name: Option<&'static str>,
 }
 
 impl<K, V> TryInsertError<K, V> {
+    /// Returns `true` if the map was full, and `false` if the key already had an entry.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use hairspring::{DeadlineMap, Duration};
+    /// let (map, _expirations) = DeadlineMap::builder().max_entries(1).build().unwrap();
+    /// map.insert(1, 'a', Duration::from_secs(30));
+    /// assert!(map.try_insert_if_absent(2, 'b', Duration::from_secs(30)).is_err_and(|error| error.is_full()));
+    /// assert!(map.try_insert_if_absent(1, 'b', Duration::from_secs(30)).is_err_and(|error| !error.is_full()));
+    /// ```
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.max_entries.is_some()
+    }
+
     /// Returns the key and the value that were refused.
     ///
     /// # Examples
@@ -308,8 +326,11 @@ impl<K, V> fmt::Display for TryInsertError<K, V> {
         if let Some(name) = &self.name {
             write!(f, "`{name}` ")?;
         }
-        let entries = if self.max_entries == 1 { "entry" } else { "entries" };
-        write!(f, "is full: it has room for {} {entries}", self.max_entries)
+        match self.max_entries {
+            None => f.write_str("has an entry for this key"),
+            Some(1) => f.write_str("is full: it has room for 1 entry"),
+            Some(most) => write!(f, "is full: it has room for {most} entries"),
+        }
     }
 }
 

@@ -90,10 +90,13 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
     }
 
     /// Inserts an entry that expires after `duration`, unless the key has a
-    /// [live](DeadlineMap#live-and-expired-entries) entry. If it has one, gives `value` back and leaves that entry and
-    /// its deadline as they are.
+    /// [live](DeadlineMap#live-and-expired-entries) entry.
     ///
     /// If several threads race for one key, exactly one of them inserts.
+    ///
+    /// # Errors
+    ///
+    /// Returns `value` if the key has a live entry. That entry and its deadline stay as they are.
     ///
     /// # Panics
     ///
@@ -106,24 +109,27 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
     /// use hairspring::{DeadlineMap, Duration};
     ///
     /// let (locks, _expirations) = DeadlineMap::new();
-    /// assert_eq!(locks.insert_if_absent("printer", "ann", Duration::from_secs(30)), None);
-    /// assert_eq!(locks.insert_if_absent("printer", "bob", Duration::from_secs(60)), Some("bob"));
+    /// assert_eq!(locks.insert_if_absent("printer", "ann", Duration::from_secs(30)), Ok(()));
+    /// assert_eq!(locks.insert_if_absent("printer", "bob", Duration::from_secs(60)), Err("bob"));
     /// assert_eq!(locks.get("printer"), Some("ann"));
     /// assert!(locks.remaining("printer") <= Some(Duration::from_secs(30)));
     /// ```
     #[doc(alias = "put_if_absent")]
-    #[must_use = "if this returns the value, the key has another"]
     #[track_caller]
-    pub fn insert_if_absent(&self, key: K, value: V, duration: Duration) -> Option<V> {
-        expect_room(self.try_insert_if_absent(key, value, duration))
+    pub fn insert_if_absent(&self, key: K, value: V, duration: Duration) -> Result<(), V> {
+        self.try_insert_if_absent(key, value, duration).map_err(|refused| {
+            assert!(!refused.is_full(), "{refused}");
+            refused.into_inner().1
+        })
     }
 
     /// Inserts an entry as [`insert_if_absent`](DeadlineMap::insert_if_absent) does, but returns an error if the map is
-    /// full.
+    /// full, too.
     ///
     /// # Errors
     ///
-    /// Returns an error as [`try_insert`](DeadlineMap::try_insert) does.
+    /// Returns an error if the key has a [live](DeadlineMap#live-and-expired-entries) entry, or else if the map
+    /// [is full](TryInsertError::is_full). The error returns the key and the value.
     ///
     /// # Panics
     ///
@@ -135,22 +141,20 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
     /// use hairspring::{DeadlineMap, Duration};
     ///
     /// let (map, _expirations) = DeadlineMap::builder().max_entries(1).build().unwrap();
-    /// assert_eq!(map.try_insert_if_absent("ann", 1, Duration::from_secs(30)), Ok(None));
-    /// assert_eq!(map.try_insert_if_absent("ann", 2, Duration::from_secs(30)), Ok(Some(2)));
-    /// let error = map.try_insert_if_absent("bob", 3, Duration::from_secs(30)).unwrap_err();
-    /// assert_eq!(error.into_inner(), ("bob", 3));
+    /// assert!(map.try_insert_if_absent("ann", 1, Duration::from_secs(30)).is_ok());
+    /// let present = map.try_insert_if_absent("ann", 2, Duration::from_secs(30)).unwrap_err();
+    /// assert!(!present.is_full());
+    /// let full = map.try_insert_if_absent("bob", 3, Duration::from_secs(30)).unwrap_err();
+    /// assert!(full.is_full());
+    /// assert_eq!(full.into_inner(), ("bob", 3));
     /// ```
-    pub fn try_insert_if_absent(
-        &self,
-        key: K,
-        value: V,
-        duration: Duration,
-    ) -> Result<Option<V>, TryInsertError<K, V>> {
+    pub fn try_insert_if_absent(&self, key: K, value: V, duration: Duration) -> Result<(), TryInsertError<K, V>> {
         self.shared.insert_if_absent(self.new_entry(key, value, Expiry::After(duration)))
     }
 
     /// Returns a clone of the value of the key's [live](DeadlineMap#live-and-expired-entries) entry. If it has none,
-    /// inserts the value that `make` returns, to expire after `duration`, and returns a clone of that.
+    /// inserts the value that `make` returns, to expire after `duration`, and returns a clone of that. The key is cloned
+    /// only to insert it.
     ///
     /// `make` runs under a lock, so if several threads race for one key, it runs once and all get the same value. Keep
     /// it short; if the value takes long to make, insert a handle to it, such as an `Arc<tokio::sync::OnceCell>`. The
@@ -181,11 +185,19 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
     #[doc(alias = "entry")]
     #[doc(alias = "or_insert_with")]
     #[track_caller]
-    pub fn get_or_insert_with(&self, key: K, duration: Duration, make: impl FnOnce() -> V) -> V
+    pub fn get_or_insert_with<Q>(&self, key: &Q, duration: Duration, make: impl FnOnce() -> V) -> V
     where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
         V: Clone,
     {
-        expect_room(self.shared.get_or_insert_with(self.new_entry(key, make, Expiry::After(duration))))
+        let lookup = self.look_up(key);
+        let Lookup { hash, now, .. } = lookup;
+        let found = self.shared.visit(lookup, |_, _| None, |entry, _| entry.value.clone());
+        found.unwrap_or_else(|| {
+            let new = Insert { hash, key: key.to_owned(), value: make, expires: Expiry::After(duration), now };
+            expect_room(self.shared.get_or_insert_with(new))
+        })
     }
 
     /// Sets the deadline of a live entry to `duration` from now, whether that is later or earlier than before. Returns

@@ -65,7 +65,7 @@ impl Map {
     /// `insert_if_absent`. Returns whether it inserted.
     fn insert_absent(&self, key: u64, deadline: Tick) -> bool {
         let new = Insert { hash: self.hash(&key), key, value: (), expires: Expiry::At(deadline), now: Tick::ZERO };
-        self.shared.insert_if_absent(new).is_ok_and(|refused| refused.is_none())
+        self.shared.insert_if_absent(new).is_ok()
     }
 
     fn touch_until(&self, key: u64, deadline: Tick) {

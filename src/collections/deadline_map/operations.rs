@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
 use super::builder::TryInsertError;
-use super::shard::{MapShard, drop_key};
+use super::shard::{Inserted, MapShard, drop_key};
 use super::shared::Shared;
 use super::state::{Entry, Insert, Lookup, MapState};
 use crate::collections::Metrics;
@@ -52,15 +52,18 @@ impl<K, V> Shared<K, V> {
     where
         K: Eq,
     {
-        self.insert_with::<true, _, _>(new, mem::swap, |value| (value, ())).map(|((), old)| old)
+        self.insert_with::<true, _, _>(new, mem::swap, |value| (value, ())).map(|((), old)| old.map(drop_key))
     }
 
-    /// Inserts an entry, or returns the value if the key has a live one.
-    pub(super) fn insert_if_absent(&self, new: Insert<K, V>) -> Result<Option<V>, TryInsertError<K, V>>
+    /// Inserts an entry, unless the key has a live one.
+    pub(super) fn insert_if_absent(&self, new: Insert<K, V>) -> Result<(), TryInsertError<K, V>>
     where
         K: Eq,
     {
-        self.insert_with::<false, _, _>(new, |_, _| (), |value| (value, ())).map(|((), refused)| refused)
+        match self.insert_with::<false, _, _>(new, |_, _| (), |value| (value, ()))? {
+            ((), None) => Ok(()),
+            ((), Some((key, value))) => Err(TryInsertError { key, value, max_entries: None, name: self.name }),
+        }
     }
 
     /// Returns a clone of the live value of a key. Without one, inserts what the function in `new` returns.
@@ -91,7 +94,7 @@ impl<K, V> Shared<K, V> {
         new: Insert<K, T>,
         live: impl FnOnce(&mut T, &mut V) -> R + Copy,
         make: impl FnOnce(T) -> (V, R) + Copy,
-    ) -> Result<(R, Option<T>), TryInsertError<K, T>>
+    ) -> Result<Inserted<K, T, R>, TryInsertError<K, T>>
     where
         K: Eq,
     {
@@ -107,7 +110,7 @@ impl<K, V> Shared<K, V> {
         }
         inserted.map_err(|Insert { key, value, .. }| {
             self.capacity.refuse();
-            TryInsertError { key, value, max_entries: self.capacity.most().unwrap_or_default(), name: self.name }
+            TryInsertError { key, value, max_entries: self.capacity.most(), name: self.name }
         })
     }
 

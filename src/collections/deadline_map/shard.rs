@@ -36,6 +36,9 @@ use crate::util::panics::drop_all;
 use crate::util::sync::{Mutex, MutexGuard};
 use crate::wheel::Tick;
 
+/// The answer of an insert, and what it was given if the key has a live entry.
+pub(super) type Inserted<K, T, R> = (R, Option<(K, T)>);
+
 pub(super) struct MapShard<'a, K, V> {
     map: &'a Shared<K, V>,
     next: &'a Next,
@@ -125,14 +128,14 @@ impl<'a, K, V> MapShard<'a, K, V> {
     /// If the key has no live entry, inserts one with the value that `make` returns. Otherwise calls `live` with what
     /// was given and the live value, and begins a new life if `REPLACES`.
     ///
-    /// Returns what the function returned, and in the second case what was given, after the function. If the map is at
-    /// capacity, returns `new`.
+    /// Returns what the function returned, and in the second case the key and what was given. If the map is at capacity,
+    /// returns `new`.
     pub(super) fn insert<const REPLACES: bool, T, R>(
         &self,
         mut new: Insert<K, T>,
         live: impl FnOnce(&mut T, &mut V) -> R,
         make: impl FnOnce(T) -> (V, R),
-    ) -> Result<(R, Option<T>), Insert<K, T>>
+    ) -> Result<Inserted<K, T, R>, Insert<K, T>>
     where
         K: Eq,
     {
@@ -169,7 +172,7 @@ impl<'a, K, V> MapShard<'a, K, V> {
             }
         };
         self.unlock(guard, registered);
-        Ok((answer, unused.map(drop_key)))
+        Ok((answer, unused))
     }
 
     pub(super) fn visit_all(&self, now: Tick, code: impl FnMut(&Entry<K, V>)) {

@@ -47,13 +47,20 @@ fn a_refusal_names_the_map_and_gives_everything_back() {
         panic_message(|| map.insert("c", value.clone(), HOUR)),
         panic_message(|| map.insert_at("c", value.clone(), Instant::now())),
         panic_message(|| map.insert_if_absent("c", value.clone(), HOUR)),
-        panic_message(|| map.get_or_insert_with("c", HOUR, || panic!("not called"))),
+        panic_message(|| map.get_or_insert_with(&"c", HOUR, || panic!("not called"))),
     ] {
         assert_eq!(panic, message);
     }
     assert_eq!((map.metrics().refused(), Arc::strong_count(&value)), (6, 1), "a panic drops the value");
+    let present = map.try_insert_if_absent("a", value.clone(), HOUR).unwrap_err();
+    assert_eq!(
+        (present.is_full(), present.to_string().as_str()),
+        (false, "the map `sessions` has an entry for this key")
+    );
+    assert!(matches!(present.into_inner(), ("a", back) if Arc::ptr_eq(&back, &value)));
+    assert_eq!(map.metrics().refused(), 6, "a key that has an entry is not refused for want of room");
     map.remove("b");
-    assert_eq!(panic_message(|| map.get_or_insert_with("c", HOUR, || panic!("on purpose"))), "on purpose");
+    assert_eq!(panic_message(|| map.get_or_insert_with(&"c", HOUR, || panic!("on purpose"))), "on purpose");
     assert!(map.try_insert_if_absent("d", value, HOUR).is_ok(), "a function that panicked takes no room");
 }
 
@@ -70,8 +77,11 @@ fn a_full_map_without_its_stream_drops_expired_entries() {
     }
     std::thread::sleep(ms(2));
     for key in 20..40 {
-        let inserted =
-            if key % 2 == 0 { map.try_insert(key, None, HOUR) } else { map.try_insert_if_absent(key, None, HOUR) };
+        let inserted = if key % 2 == 0 {
+            map.try_insert(key, None, HOUR).map(drop)
+        } else {
+            map.try_insert_if_absent(key, None, HOUR)
+        };
         assert!(inserted.is_ok(), "{key}");
     }
     assert_eq!((map.metrics().expired(), map.metrics().refused()), (20, 0));

@@ -171,12 +171,15 @@ impl Target for Pair {
                 self.insert(key, after, true, |map, value| unless_full(|| map.insert_at(key, value, now + after)));
             }
             Op::InsertIfAbsent(key, after) => {
-                self.insert(key, after, false, |map, value| map.try_insert_if_absent(key, value, after).ok());
+                self.insert(key, after, false, |map, value| match map.try_insert_if_absent(key, value, after) {
+                    Err(full) if full.is_full() => None,
+                    inserted => Some(inserted.err().map(|present| present.into_inner().1)),
+                });
             }
             Op::GetOrInsert(key, after) => {
                 let alive = self.alive(key).map(|life| life.value);
                 self.insert(key, after, false, |map, value| {
-                    let seen = unless_full(|| map.get_or_insert_with(key, after, || value))?;
+                    let seen = unless_full(|| map.get_or_insert_with(&key, after, || value))?;
                     assert_eq!(seen, alive.unwrap_or(value), "the value that is returned");
                     Some((seen != value).then_some(value))
                 });
