@@ -94,8 +94,7 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
 /// use hairspring::{Duration, interval, sleep};
 ///
 /// for (behavior, times) in [(Burst, [35, 35, 40]), (Delay, [35, 45, 55]), (Skip, [35, 40, 50])] {
-///     let mut interval = interval(Duration::from_secs(10));
-///     interval.set_missed_tick_behavior(behavior);
+///     let mut interval = interval(Duration::from_secs(10)).with_missed_tick_behavior(behavior);
 ///     let start = interval.tick().await; // immediately
 ///     interval.tick().await;
 ///     sleep(Duration::from_secs(25)).await;
@@ -445,6 +444,23 @@ impl<T: Time> Interval<T> {
     /// ```
     pub fn set_missed_tick_behavior(&mut self, behavior: MissedTickBehavior) {
         self.missed_tick_behavior = behavior;
+    }
+
+    /// Sets how this interval treats missed ticks, for chaining.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # use hairspring::{Duration, MissedTickBehavior, interval};
+    /// let mut beats = interval(Duration::from_secs(1)).with_missed_tick_behavior(MissedTickBehavior::Delay);
+    /// beats.tick().await;
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn with_missed_tick_behavior(self, behavior: MissedTickBehavior) -> Interval<T> {
+        Interval { missed_tick_behavior: behavior, ..self }
     }
 
     /// Returns the time between two ticks.

@@ -189,7 +189,7 @@ impl ManualClock {
     }
 
     /// Makes the clock run at `rate`, that many times as fast as real time: at 60, an hour passes in a minute. Zero
-    /// stops it. Returns a handle to this clock, for chaining.
+    /// stops it.
     ///
     /// The clock moves about once per millisecond of real time, and each timer fires while the clock shows its
     /// deadline. Give the nodes of a cluster in one process the rates 1.0 and 1.01, and their clocks drift apart.
@@ -208,16 +208,16 @@ impl ManualClock {
     ///
     /// # #[tokio::main]
     /// # async fn main() {
-    /// let clock = ManualClock::new().rate(360_000.0);
+    /// let clock = ManualClock::new();
+    /// clock.set_rate(360_000.0);
     /// let timer = Timer::builder().clock(&clock).build().unwrap();
     /// let start = clock.now();
     /// timer.sleep(Duration::from_secs(3_600)).await; // takes 10 ms
     /// assert!(clock.now() - start >= Duration::from_secs(3_600));
     /// # }
     /// ```
-    #[allow(clippy::must_use_candidate, clippy::return_self_not_must_use)] // Often called for its effect only.
     #[track_caller]
-    pub fn rate(&self, rate: f64) -> Self {
+    pub fn set_rate(&self, rate: f64) {
         /// How often the clock moves, in real time.
         const STEP: Duration = Duration::from_millis(1);
 
@@ -228,7 +228,7 @@ impl ManualClock {
             state.rate
         };
         if rate == 0.0 {
-            return self.clone();
+            return;
         }
         let (weak, mut since) = (Arc::downgrade(&self.inner), std::time::Instant::now());
         let upgrade = |weak: &Weak<Inner>| weak.upgrade().map(|inner| ManualClock { inner });
@@ -246,7 +246,6 @@ impl ManualClock {
         if let Err(error) = thread::Builder::new().name("hairspring-clock".into()).spawn(run) {
             panic!("hairspring failed to start the thread that moves the clock: {error}");
         }
-        self.clone()
     }
 
     /// Returns the number of sleeps that wait for this clock.

@@ -23,6 +23,19 @@ fn on_paused_time(test: impl Future<Output = ()>) {
 
 // Order and time
 
+#[tokio::test(start_paused = true)]
+async fn a_receiver_that_is_dropped_loses_nothing() {
+    let mut queue = DelayQueue::new();
+    assert!(queue.recv().await.is_none(), "it is empty");
+    queue.insert('a', ms(20));
+    queue.insert('b', ms(30));
+    assert!(hairspring::timeout(ms(10), queue.recv()).await.is_err());
+    for value in ['a', 'b'] {
+        assert_eq!(queue.recv().await.map(Expired::into_inner), Some(value));
+    }
+    assert!(queue.recv().await.is_none());
+}
+
 #[test]
 fn nothing_is_early_on_a_clock_paused_earlier() {
     let mut elsewhere = DelayQueue::new();

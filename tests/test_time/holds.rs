@@ -24,11 +24,11 @@ fn a_clock_that_runs_obeys_a_waker() {
             let (after, stops) = (Arc::new(Mutex::new(None)), clock.clone());
             let seen = after.clone();
             let waker = on_wake(move || {
-                stops.rate(0.0);
+                stops.set_rate(0.0);
                 *seen.lock().unwrap() = Some(stops.now());
             });
             let sleep = polled_with(timer.sleep(ms(1)), &waker);
-            clock.rate(1_000.0);
+            clock.set_rate(1_000.0);
             wait_until(|| after.lock().unwrap().is_some());
             thread::sleep(ms(3));
             assert_eq!(after.lock().unwrap().take(), Some(clock.now()));

@@ -174,20 +174,21 @@ fn a_dropped_timer_ignores_the_next_ones_clock() {
 fn a_clock_runs_at_its_rate() {
     must_end(|| {
         let real = std::time::Instant::now();
-        let (slow, fast) = (ManualClock::new().rate(1.0), ManualClock::new());
+        let (slow, fast) = (ManualClock::new(), ManualClock::new());
+        slow.set_rate(1.0);
         let starts = [slow.now(), fast.now()];
-        fast.rate(100.0);
+        fast.set_rate(100.0);
         futures::executor::block_on(timer_on(&fast).sleep(Duration::from_secs(3)));
         assert!(fast.now() - starts[1] >= Duration::from_secs(3));
         assert!(real.elapsed() * 100 >= Duration::from_secs(3), "the clock is too fast");
         assert!(slow.now() - starts[0] <= real.elapsed());
-        fast.rate(0.0);
+        fast.set_rate(0.0);
         let stopped = fast.now();
         thread::sleep(ms(20));
         assert_eq!(fast.now(), stopped, "the clock moved again");
     });
     for (rate, named) in [(-1.0, "not -1"), (f64::NAN, "not NaN"), (f64::INFINITY, "not inf")] {
-        let message = panic_message(|| ManualClock::new().rate(rate));
+        let message = panic_message(|| ManualClock::new().set_rate(rate));
         assert!(message.ends_with(named), "{message}");
     }
 }

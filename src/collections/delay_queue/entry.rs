@@ -110,14 +110,13 @@ impl<T> Expired<T> {
     /// # Examples
     ///
     /// ```
-    /// use futures::StreamExt;
     /// use hairspring::{DelayQueue, Duration, Instant};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() {
     /// let mut queue = DelayQueue::new();
     /// queue.insert('x', Duration::from_millis(1));
-    /// let expired = queue.next().await.unwrap();
+    /// let expired = queue.recv().await.unwrap();
     /// assert!(Instant::now() >= expired.deadline(), "never early");
     /// # }
     /// ```

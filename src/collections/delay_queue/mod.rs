@@ -10,7 +10,6 @@
 //! queue is empty:
 //!
 //! ```
-//! use futures::StreamExt;
 //! use hairspring::{DelayQueue, Duration};
 //! use tokio::sync::mpsc;
 //!
@@ -28,7 +27,7 @@
 //!         Some((job, after)) = requests.recv() => {
 //!             let _key = queue.insert(job, after); // for `remove` and `reset`
 //!         }
-//!         Some(due) = queue.next() => done.push(due.into_inner()),
+//!         Some(due) = queue.recv() => done.push(due.into_inner()),
 //!         else => break, // no more requests, and the queue is empty
 //!     }
 //! }
@@ -69,10 +68,10 @@ use entry::{KEYS, new_keys, refuse};
 
 /// A queue whose entries come out when their deadlines have passed, like `tokio_util::time::DelayQueue`.
 ///
-/// The queue is a [`Stream`](futures_core::Stream) of [`Expired`]; `next` is a method of `futures::StreamExt` and of
-/// tokio-stream's. The stream ends when the queue is empty, and continues when you insert something. The task that
-/// polled last is woken if an entry is due, if an entry is inserted before all others, or if the queue becomes empty or
-/// is no longer empty.
+/// [`recv`](DelayQueue::recv) waits for the next entry. The queue is also a [`Stream`](futures_core::Stream) of
+/// [`Expired`], which ends when the queue is empty, and continues when you insert something. The task that polled last
+/// is woken if an entry is due, if an entry is inserted before all others, or if the queue becomes empty or is no longer
+/// empty.
 ///
 /// Deadlines are not rounded, and more than 500 years count as for ever. On Linux and macOS, the clock stands still
 /// while the machine is suspended. Entries come out in deadline order, and never early. Entries with the same deadline
@@ -87,17 +86,17 @@ use entry::{KEYS, new_keys, refuse};
 /// clock.
 ///
 /// These differ from tokio-util's queue: the [`Key`] of a removed entry stays invalid, a key of another queue is
-/// refused, any deadline is accepted, and there are [`drain`](DelayQueue::drain), [`try_reset`](DelayQueue::try_reset),
-/// [`try_reset_at`](DelayQueue::try_reset_at) and [`with_timer`](DelayQueue::with_timer).
+/// refused, any deadline is accepted, and there are `recv`, [`drain`](DelayQueue::drain),
+/// [`try_reset`](DelayQueue::try_reset), [`try_reset_at`](DelayQueue::try_reset_at) and
+/// [`with_timer`](DelayQueue::with_timer).
 ///
 /// # Cancel safety
 ///
-/// Dropping a future that waits for the next entry (`queue.next()`) loses nothing.
+/// Dropping a future that waits for the next entry loses nothing.
 ///
 /// # Examples
 ///
 /// ```
-/// use futures::StreamExt;
 /// use hairspring::{DelayQueue, Duration};
 ///
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -108,9 +107,9 @@ use entry::{KEYS, new_keys, refuse};
 /// let key = queue.insert("never", Duration::from_millis(3));
 /// queue.remove(&key);
 ///
-/// assert_eq!(queue.next().await.unwrap().into_inner(), "first");
-/// assert_eq!(queue.next().await.unwrap().into_inner(), "second");
-/// assert!(queue.next().await.is_none(), "it is empty");
+/// assert_eq!(queue.recv().await.unwrap().into_inner(), "first");
+/// assert_eq!(queue.recv().await.unwrap().into_inner(), "second");
+/// assert!(queue.recv().await.is_none(), "it is empty");
 /// # }
 /// ```
 #[doc(alias = "scheduler")]
@@ -180,14 +179,13 @@ impl<T> DelayQueue<T> {
     /// # Examples
     ///
     /// ```
-    /// use futures::StreamExt;
     /// use hairspring::{DelayQueue, Duration, Timer};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() {
     /// let mut queue = DelayQueue::with_timer(&Timer::current());
     /// queue.insert('x', Duration::from_millis(1));
-    /// assert_eq!(queue.next().await.unwrap().into_inner(), 'x');
+    /// assert_eq!(queue.recv().await.unwrap().into_inner(), 'x');
     /// # }
     /// ```
     #[must_use]

@@ -2,6 +2,7 @@
 //
 // The invariants are those of `mod.rs`.
 
+use std::future::poll_fn;
 use std::mem;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker, ready};
@@ -24,6 +25,33 @@ const PER_LOOK: u32 = 1_024;
 const MOVES: u64 = 16_384;
 
 impl<T> DelayQueue<T> {
+    /// Waits for the next due entry. Returns `None` if the queue is empty. This is the stream's `next`, without an
+    /// import.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing.
+    ///
+    /// # Panics
+    ///
+    /// Panics as [`poll_expired`](DelayQueue::poll_expired) does.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use hairspring::{DelayQueue, Duration};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let mut queue = DelayQueue::new();
+    /// queue.insert('x', Duration::from_millis(1));
+    /// assert_eq!(queue.recv().await.unwrap().into_inner(), 'x');
+    /// assert!(queue.recv().await.is_none(), "it is empty");
+    /// # }
+    /// ```
+    pub async fn recv(&mut self) -> Option<Expired<T>> {
+        poll_fn(|cx| self.poll_expired(cx)).await
+    }
+
     /// Polls for the next due entry. Returns `None` if the queue is empty.
     ///
     /// Each entry that comes out uses one unit of the task's budget, as in tokio-util. If the budget is used up, or if

@@ -463,13 +463,13 @@ impl Task {
         let Ok(_runs) = model.runs.try_write() else { return };
         model.begin_move(None, false);
         let Clock::Manual(clock, _) = &model.clock else { unreachable!("a bubble's clock does not run") };
-        clock.rate(1_000.0);
+        clock.set_rate(1_000.0);
         if sleeps {
             self.sleeps(real).await;
         } else {
             thread::sleep(real);
         }
-        clock.rate(0.0);
+        clock.set_rate(0.0);
         // Waits until what was due has been woken.
         clock.advance(Duration::ZERO);
         model.end_move();
