@@ -139,10 +139,11 @@ pub use crate::collections::deadline_map::expirations::Expirations;
 pub use crate::collections::deadline_map::map::DeadlineMap;
 // tokio-util has `DelayQueue` at both paths, too.
 pub use crate::collections::delay_queue::{self, DelayQueue};
+pub use crate::deadline::ext::FutureExt;
 pub use crate::deadline::{Deadline, DeadlineExceeded};
 pub use crate::future::{
-    FutureExt, Interval, MissedTickBehavior, Sleep, Time, Timeout, TryInterval, TrySleep, boot, interval, interval_at,
-    sleep, sleep_until, timeout, timeout_at, wall,
+    Interval, MissedTickBehavior, Sleep, Time, Timeout, TryInterval, TrySleep, boot, interval, interval_at, sleep,
+    sleep_until, timeout, timeout_at, wall,
 };
 #[cfg(feature = "hyper")]
 pub use crate::integration::hyper;

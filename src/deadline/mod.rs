@@ -1,6 +1,7 @@
 //! [`Deadline`], a time budget to pass from call to call.
 
 pub(crate) mod delay;
+pub(crate) mod ext;
 
 use std::cmp::Ordering;
 use std::future::{Future, IntoFuture};
@@ -14,7 +15,7 @@ use std::{error, fmt, io};
 
 use crate::clock::{self, Instant};
 use crate::future::delay::Delay;
-use crate::future::{Timeout, sleep_until};
+use crate::future::{Sleep, Timeout, sleep_until};
 use crate::util::error::Elapsed;
 use crate::wheel::Tick;
 use delay::DeadlineSleep;
@@ -32,8 +33,8 @@ use delay::DeadlineSleep;
 /// `deadline + duration` and `deadline - duration` are later and earlier deadlines with the same name and line. They
 /// saturate, and `NEVER` stays `NEVER`.
 ///
-/// A deadline converts from and into an [`Instant`], and from those of the standard library and of tokio. `NEVER`
-/// becomes the last instant, which no clock reaches: a sleep that waits for it sets no alarm and moves no paused clock,
+/// A deadline converts from and into an [`Instant`], and from those of the standard library and of tokio. A
+/// [`Duration`] becomes the deadline [`after`](Deadline::after) it. `NEVER` is the default, and becomes the last instant, which no clock reaches: a sleep that waits for it sets no alarm and moves no paused clock,
 /// but counts as [pending](crate::timer::Metrics::pending).
 ///
 /// `Display` shows the name and the remaining time, rounded down to milliseconds, such as `` `request`, in 4.999s ``,
@@ -195,6 +196,42 @@ impl Deadline {
         self.at.is_some_and(|at| Instant::now() >= at)
     }
 
+    /// Returns whether this is [`NEVER`](Deadline::NEVER), perhaps with a name.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hairspring::{Deadline, Duration};
+    /// assert!(Deadline::NEVER.named("request").is_never());
+    /// assert!(!Deadline::after(Duration::from_secs(5)).is_never());
+    /// ```
+    #[must_use]
+    pub const fn is_never(self) -> bool {
+        self.at.is_none()
+    }
+
+    /// Waits until this deadline, like [`sleep_until`](crate::sleep_until()). The sleep for [`NEVER`](Deadline::NEVER)
+    /// never ends.
+    ///
+    /// Cancel safety and panics are those of [`hairspring::sleep`](crate::sleep()).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hairspring::{Deadline, Duration};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let drained = Deadline::after(Duration::from_millis(5));
+    /// drained.sleep().await;
+    /// assert!(drained.has_passed());
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn sleep(self) -> Sleep {
+        sleep_until(self.into())
+    }
+
     /// Returns the instant, or `None` for [`NEVER`](Deadline::NEVER).
     ///
     /// # Examples
@@ -242,7 +279,7 @@ impl Deadline {
     #[track_caller]
     #[doc(alias = "timeout")]
     pub fn limit<F: IntoFuture>(self, future: F) -> Timeout<F::IntoFuture, Deadline, DeadlineExceeded> {
-        Timeout::new(future.into_future(), DeadlineSleep::over(self, sleep_until(self.into())))
+        Timeout::new(future.into_future(), DeadlineSleep::over(self, self.sleep()))
     }
 }
 
@@ -287,6 +324,21 @@ impl Sub<Duration> for Deadline {
 
     fn sub(self, duration: Duration) -> Deadline {
         Deadline { at: self.at.map(|at| at - duration), ..self }
+    }
+}
+
+impl Default for Deadline {
+    /// Returns [`Deadline::NEVER`].
+    fn default() -> Deadline {
+        Deadline::NEVER
+    }
+}
+
+impl From<Duration> for Deadline {
+    /// Does the same as [`Deadline::after`].
+    #[track_caller]
+    fn from(duration: Duration) -> Deadline {
+        Deadline::after(duration)
     }
 }
 

@@ -19,7 +19,7 @@ pub(crate) use lazy_sleep::LazySleep;
 pub(crate) use sleep::{ItemKind, limit, sleep_made_at, sleep_on};
 pub use sleep::{Sleep, sleep, sleep_until};
 pub(crate) use timeout::has_spent_the_budget;
-pub use timeout::{FutureExt, Timeout, timeout, timeout_at};
+pub use timeout::{Timeout, timeout, timeout_at};
 
 use crate::clock::instant::FAR_FUTURE;
 use crate::clock::{self, Instant};

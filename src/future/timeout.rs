@@ -1,4 +1,4 @@
-//! [`Timeout`]: a future with a deadline, on any clock. [`FutureExt`]: timeouts and cancellation as methods.
+//! [`Timeout`]: a future with a deadline, on any clock.
 
 use std::future::{Future, IntoFuture};
 use std::marker::PhantomData;
@@ -8,8 +8,6 @@ use std::time::Duration;
 
 use pin_project::pin_project;
 use tokio::task::coop;
-#[cfg(feature = "tokio-util")]
-use tokio_util::sync::CancellationToken;
 
 use crate::clock::Instant;
 use crate::future::delay::{Delay, Time};
@@ -273,121 +271,6 @@ impl<F: Future, T: Time> Future for Timeout<F, T, Error> {
         self.poll_or(cx, |_, slept| slept.err().unwrap_or_else(|| Elapsed::new().into()))
     }
 }
-
-/// Adds [`timeout`](crate::timeout()) and [`timeout_at`](crate::timeout_at) as methods to every future, and with the
-/// feature `tokio-util` also `with_cancellation_token` and `with_cancellation_token_owned`, as tokio-util's trait does.
-///
-/// # Examples
-///
-/// ```
-/// use hairspring::{Duration, FutureExt};
-///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() {
-/// let (_sender, receiver) = tokio::sync::oneshot::channel::<()>();
-/// assert!(receiver.timeout(Duration::from_millis(1)).await.is_err());
-/// # }
-/// ```
-pub trait FutureExt: Future {
-    /// Limits this future to `duration` from now. Equivalent to [`hairspring::timeout`](crate::timeout()).
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use hairspring::{Duration, FutureExt};
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// assert_eq!(async { 5 }.timeout(Duration::from_secs(1)).await, Ok(5));
-    /// # }
-    /// ```
-    #[track_caller]
-    fn timeout(self, duration: Duration) -> Timeout<Self>
-    where
-        Self: Sized,
-    {
-        timeout(duration, self)
-    }
-
-    /// Limits this future to run until `deadline`. Equivalent to [`hairspring::timeout_at`](crate::timeout_at).
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use hairspring::{Duration, FutureExt, Instant};
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// let deadline = Instant::now() + Duration::from_millis(1);
-    /// assert!(std::future::pending::<()>().timeout_at(deadline).await.is_err());
-    /// # }
-    /// ```
-    #[track_caller]
-    fn timeout_at(self, deadline: Instant) -> Timeout<Self>
-    where
-        Self: Sized,
-    {
-        timeout_at(deadline, self)
-    }
-
-    /// Runs this future until `token` is cancelled, as the method of tokio-util's `FutureExt` does.
-    ///
-    /// Resolves to `None` if the token is cancelled first. If the token is already cancelled when this method is
-    /// called, the future is never polled. If both happen in one poll, the output wins.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the returned future drops this one.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use hairspring::{Duration, FutureExt};
-    /// use tokio_util::sync::CancellationToken;
-    ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// let token = CancellationToken::new();
-    /// token.cancel();
-    /// let work = std::future::pending::<()>().timeout(Duration::from_secs(60));
-    /// assert!(work.with_cancellation_token(&token).await.is_none());
-    /// # }
-    /// ```
-    #[cfg(feature = "tokio-util")]
-    #[must_use = "futures do nothing unless you `.await` or poll them"]
-    fn with_cancellation_token(self, token: &CancellationToken) -> impl Future<Output = Option<Self::Output>>
-    where
-        Self: Sized,
-    {
-        tokio_util::future::FutureExt::with_cancellation_token(self, token)
-    }
-
-    /// Runs this future until `token` is cancelled, as [`with_cancellation_token`](FutureExt::with_cancellation_token)
-    /// does, and owns the token.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use hairspring::{Duration, FutureExt, sleep};
-    /// use tokio_util::sync::CancellationToken;
-    ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// let token = CancellationToken::new();
-    /// let task = tokio::spawn(sleep(Duration::from_secs(60)).with_cancellation_token_owned(token.clone()));
-    /// token.cancel();
-    /// assert_eq!(task.await.unwrap(), None);
-    /// # }
-    /// ```
-    #[cfg(feature = "tokio-util")]
-    #[must_use = "futures do nothing unless you `.await` or poll them"]
-    fn with_cancellation_token_owned(self, token: CancellationToken) -> impl Future<Output = Option<Self::Output>>
-    where
-        Self: Sized,
-    {
-        tokio_util::future::FutureExt::with_cancellation_token_owned(self, token)
-    }
-}
-
-impl<F: Future + ?Sized> FutureExt for F {}
 
 /// Whether what was just polled has spent the last of the task's budget, if there was some before. A limit then needs
 /// none: otherwise what spends the whole budget in each poll would never meet it.

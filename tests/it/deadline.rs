@@ -26,6 +26,31 @@ async fn time_remains_until_the_deadline() {
     assert_eq!((Deadline::NEVER.instant(), remains(Deadline::NEVER)), (None, (Duration::MAX, false)));
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_deadline_is_waited_for_and_never_is_not_reached() {
+    assert_eq!(Deadline::default(), Deadline::NEVER);
+    let (deadline, line) = (Deadline::from(ms(20)), line!());
+    assert!(line_of(deadline).contains(&format!("{}:{line}:", file!())), "the line that converted it");
+    for (deadline, is_never) in [(deadline, false), (Deadline::NEVER.named("request"), true)] {
+        assert_eq!(deadline.is_never(), is_never);
+        assert_eq!(timeout(YEAR, deadline.sleep()).await.is_err(), is_never);
+        assert_eq!(deadline.has_passed(), !is_never);
+    }
+}
+
+/// With the trait in scope, a method `deadline` of all futures would hide those of sleeps and timeouts.
+#[tokio::test(start_paused = true)]
+async fn a_future_takes_a_deadline_and_keeps_the_methods_of_its_own() {
+    use hairspring::FutureExt;
+    let request = Deadline::after(ms(10)).named("request");
+    assert_eq!(async { 5 }.with_deadline(request).await, Ok(5));
+    let nap = sleep(HOUR);
+    let until = nap.deadline();
+    let limited = nap.with_deadline(request);
+    assert_eq!((until, limited.deadline()), (Instant::now() + HOUR, request));
+    assert_eq!(limited.await, Err(DeadlineExceeded::new(request)));
+}
+
 /// The line that set a deadline, which only `Debug` shows.
 fn line_of(deadline: Deadline) -> String {
     format!("{deadline:?}").split_once("location: ").expect("it shows one").1.to_owned()
