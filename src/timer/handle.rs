@@ -63,8 +63,9 @@ impl Timer {
         Builder::default()
     }
 
-    /// Returns the timer that sleeps use here: the current runtime's, or the process's own outside a runtime. On a
-    /// runtime that has been shut down, where sleeps panic, it also returns the process's own.
+    /// Returns the timer that sleeps use here: the current runtime's, or outside a runtime the process's own. So there
+    /// always is one; [`try_current`](Timer::try_current) returns only a runtime's. On a runtime that has been shut
+    /// down, where sleeps panic, this also returns the process's own.
     ///
     /// # Panics
     ///
@@ -88,20 +89,24 @@ impl Timer {
         Timer::try_current().unwrap_or_else(|_| Timer::of(registry::global().clone()))
     }
 
-    /// Returns the timer of the current runtime.
+    /// Returns the timer of the current runtime, and never the process's own, which [`current`](Timer::current) falls
+    /// back on. A runtime that has no timer yet gets one.
     ///
     /// # Errors
     ///
     /// Returns an error if there is no current tokio runtime, or if it has been shut down.
     ///
-    /// # Panics
-    ///
-    /// Panics as [`current`](Timer::current) does.
-    ///
     /// # Examples
     ///
     /// ```
-    /// assert!(hairspring::Timer::try_current().is_err(), "there is no runtime here");
+    /// use hairspring::Timer;
+    ///
+    /// assert!(Timer::try_current().is_err(), "there is no runtime here");
+    /// let outside = Timer::current(); // the process's own
+    /// tokio::runtime::Runtime::new().unwrap().block_on(async {
+    ///     let timer = Timer::try_current().unwrap();
+    ///     assert!(timer == Timer::current() && timer != outside);
+    /// });
     /// ```
     pub fn try_current() -> Result<Timer, Error> {
         registry::owner().map(Timer::of)
@@ -237,7 +242,7 @@ impl fmt::Debug for Timer {
 /// never existed, such as more pending sleeps than the maximum.
 ///
 /// The metrics stay readable as long as you have a handle to the timer, also after it has ended. Two snapshots are
-/// equal if all of their counts and the lateness are.
+/// equal if all of their counts and the lateness are. The default is the snapshot of an unused timer.
 ///
 /// # Examples
 ///
@@ -252,7 +257,7 @@ impl fmt::Debug for Timer {
 /// assert_eq!(metrics.registered(), metrics.fired() + metrics.cancelled());
 /// # }
 /// ```
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Metrics(Box<Snapshot>);
 
 impl Metrics {
