@@ -211,6 +211,35 @@ impl Instant {
         self.0.since(earlier.0)
     }
 
+    /// Returns the time from `earlier` to this instant, or `None` if `earlier` is later.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hairspring::{Duration, boot};
+    /// let now = boot::Instant::now();
+    /// assert_eq!(now.checked_duration_since(now + Duration::from_nanos(1)), None);
+    /// ```
+    #[must_use]
+    pub fn checked_duration_since(&self, earlier: Instant) -> Option<Duration> {
+        (*self >= earlier).then(|| self.duration_since(earlier))
+    }
+
+    /// Returns the time from `earlier` to this instant, or zero if `earlier` is later, like
+    /// [`duration_since`](Self::duration_since).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hairspring::{Duration, boot};
+    /// let now = boot::Instant::now();
+    /// assert_eq!(now.saturating_duration_since(now + Duration::from_secs(1)), Duration::ZERO);
+    /// ```
+    #[must_use]
+    pub fn saturating_duration_since(&self, earlier: Instant) -> Duration {
+        self.duration_since(earlier)
+    }
+
     /// Returns the time since this instant, including machine sleep, or zero if it is in the future.
     ///
     /// # Examples
@@ -222,6 +251,35 @@ impl Instant {
     #[must_use]
     pub fn elapsed(&self) -> Duration {
         Instant::now().duration_since(*self)
+    }
+
+    /// Returns this instant plus `duration`, or `None` at the end of the type's range.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hairspring::{Duration, boot};
+    /// let now = boot::Instant::now();
+    /// assert_eq!(now.checked_add(Duration::from_secs(1)), Some(now + Duration::from_secs(1)));
+    /// ```
+    #[must_use]
+    pub fn checked_add(&self, duration: Duration) -> Option<Instant> {
+        self.0.0.checked_add(nanos_in(duration)).map(|nanos| Instant(Reading(nanos)))
+    }
+
+    /// Returns this instant minus `duration`, or `None` at the beginning of the type's range. It may be before the
+    /// machine's start.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hairspring::{Duration, boot};
+    /// let now = boot::Instant::now();
+    /// assert_eq!((now + Duration::from_secs(1)).checked_sub(Duration::from_secs(1)), Some(now));
+    /// ```
+    #[must_use]
+    pub fn checked_sub(&self, duration: Duration) -> Option<Instant> {
+        self.0.0.checked_sub(nanos_in(duration)).map(|nanos| Instant(Reading(nanos)))
     }
 }
 
@@ -405,5 +463,17 @@ mod tests {
         assert_eq!(first.since(last), Duration::ZERO);
         let years = Duration::from_secs(u64::MAX);
         assert_eq!(Reading(5).after(years).since(Reading(5)), years);
+    }
+
+    #[test]
+    fn checked_sums_and_differences_do_not_saturate() {
+        let [first, now, last] = [i128::MIN, 0, i128::MAX].map(|nanos| Instant(Reading(nanos)));
+        let nano = Duration::from_nanos(1);
+        assert_eq!((last.checked_add(nano), first.checked_sub(nano)), (None, None));
+        assert_eq!((now.checked_add(nano), now.checked_sub(nano)), (Some(now + nano), Some(now - nano)));
+        assert_eq!(now.checked_duration_since(now - nano), Some(nano));
+        assert_eq!(now.checked_duration_since(now), Some(Duration::ZERO));
+        assert_eq!(now.checked_duration_since(now + nano), None);
+        assert_eq!((now - nano).saturating_duration_since(now), Duration::ZERO);
     }
 }

@@ -157,8 +157,7 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
     Timeout::new(future.into_future(), sleep_until(deadline))
 }
 
-/// Creates an interval that ticks immediately and then every `period`, including suspensions. To begin later, call
-/// [`reset_at`](Interval::reset_at).
+/// Creates an interval that ticks immediately and then every `period`, including suspensions.
 ///
 /// After a suspension, the first tick that fell due is returned immediately, and [`missed`](Interval::missed) counts
 /// the others. With `Skip` or `Delay` as its [`MissedTickBehavior`](crate::MissedTickBehavior), a program does not do a
@@ -184,7 +183,27 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
 #[track_caller]
 #[must_use]
 pub fn interval(period: Duration) -> Interval<Instant> {
-    Interval::new(sleep_until(Instant::now()), period, None)
+    interval_at(Instant::now(), period)
+}
+
+/// Creates an interval that ticks at `start` and then every `period`. See [`interval()`].
+///
+/// # Examples
+///
+/// ```
+/// use hairspring::{Duration, boot};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let start = boot::Instant::now() + Duration::from_millis(2);
+/// let mut interval = boot::interval_at(start, Duration::from_millis(1));
+/// assert_eq!(interval.tick().await, start);
+/// # }
+/// ```
+#[track_caller]
+#[must_use]
+pub fn interval_at(start: Instant, period: Duration) -> Interval<Instant> {
+    Interval::new(sleep_until(start), period, None)
 }
 
 /// The future that [`sleep`] and [`sleep_until`] return.
@@ -439,6 +458,60 @@ impl<T: ClockTime> Delay<T> for Sleep<T> {
 
     fn panic_with(&self, error: Error) -> ! {
         self.delay.panic_with(error)
+    }
+}
+
+impl<F, T: ClockTime + Time<Sleep = Sleep<T>>, E> Timeout<F, T, E> {
+    /// Waits on `timer` instead, as [`Sleep::with_timer`] does. This is for timeouts of [`boot`](self) and
+    /// [`wall`](crate::wall); others are made on a timer by [`Timer::timeout`].
+    ///
+    /// # Panics
+    ///
+    /// Polling panics if the timeout has to wait and the timer is at [`max_pending`](crate::timer::Builder::max_pending)
+    /// or was shut down. [`fallible`](Timeout::fallible) returns an error instead.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// # use hairspring::{Duration, Timer, boot};
+    /// let timer = Timer::builder().build().unwrap();
+    /// let limited = boot::timeout(Duration::from_millis(1), std::future::pending::<()>()).with_timer(&timer);
+    /// assert!(limited.await.is_err());
+    /// assert!(timer.metrics().fired() > 0);
+    /// # }
+    /// ```
+    pub fn with_timer(self, timer: &Timer) -> Self {
+        self.map_delay(|delay| delay.with_timer(timer))
+    }
+}
+
+impl Interval<Instant> {
+    /// Waits on `timer` instead, as [`Sleep::with_timer`] does. This is for [`boot::interval`](interval()); others are
+    /// made on a timer by [`Timer::interval`].
+    ///
+    /// # Panics
+    ///
+    /// A tick panics if it has to wait and the timer is at [`max_pending`](crate::timer::Builder::max_pending) or was
+    /// shut down. [`fallible`](Interval::fallible) returns an error instead.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// # use hairspring::{Duration, Timer, boot};
+    /// let timer = Timer::builder().build().unwrap();
+    /// let mut interval = boot::interval(Duration::from_millis(1)).with_timer(&timer);
+    /// interval.tick().await;
+    /// interval.tick().await;
+    /// assert!(timer.metrics().fired() > 0);
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn with_timer(self, timer: &Timer) -> Self {
+        self.map_delay(|delay| delay.with_timer(timer))
     }
 }
 

@@ -11,7 +11,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
-use futures_core::Stream;
+use futures_core::stream::{FusedStream, Stream};
 
 use crate::clock::jumping::duration_of_nanos;
 use crate::clock::{self, Instant};
@@ -224,6 +224,10 @@ impl<T: Time> Interval<T> {
         let spans = Spans::new("Interval", Location::caller(), || timer.and_then(|timer| timer.lease.name()));
         let delay = delay.part_of(ItemKind::Interval);
         Interval { delay, ticked: None, period, missed: 0, missed_tick_behavior, spans }
+    }
+
+    pub(crate) fn map_delay(self, change: impl FnOnce(T::Sleep) -> T::Sleep) -> Self {
+        Interval { delay: change(self.delay), ..self }
     }
 
     /// Returns the same interval with errors in place of panics.
@@ -486,5 +490,12 @@ impl<T: Time> Stream for Interval<T> {
 
     fn size_hint(&self) -> (usize, Option<usize>) {
         (usize::MAX, None)
+    }
+}
+
+impl<T: Time> FusedStream for Interval<T> {
+    /// Returns `false`: an interval never ends.
+    fn is_terminated(&self) -> bool {
+        false
     }
 }

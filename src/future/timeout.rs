@@ -127,6 +127,10 @@ impl<F, T: Time, E> Timeout<F, T, E> {
         Timeout { future, delay: delay.part_of(ItemKind::Timeout), error: PhantomData }
     }
 
+    pub(crate) fn map_delay(self, change: impl FnOnce(T::Sleep) -> T::Sleep) -> Self {
+        Timeout { delay: change(self.delay), ..self }
+    }
+
     /// Polls the future, then the sleep. `late` makes the error of what ended the sleep.
     #[inline]
     pub(crate) fn poll_or(

@@ -83,7 +83,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, SystemTime};
 
-use futures_core::Stream;
+use futures_core::stream::{FusedStream, Stream};
 
 use crate::clock::jumping::{ClockTime, Jumping, Reading, nanos_in};
 use crate::future::delay::Delay;
@@ -389,6 +389,13 @@ impl Stream for AlignedInterval {
 
     fn size_hint(&self) -> (usize, Option<usize>) {
         (usize::MAX, None)
+    }
+}
+
+impl FusedStream for AlignedInterval {
+    /// Returns `false`: the schedule never ends.
+    fn is_terminated(&self) -> bool {
+        false
     }
 }
 

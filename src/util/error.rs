@@ -25,7 +25,7 @@ use std::{fmt, io};
 /// # }
 /// ```
 #[doc(alias = "TimeoutError")]
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Elapsed(());
 
 impl Elapsed {

@@ -2,10 +2,11 @@
 
 use std::pin::pin;
 
-use crate::common::{HOUR, ms, panic_message};
-use futures::{FutureExt as _, Stream, StreamExt as _, stream};
+use crate::common::{HOUR, YEAR, ms, panic_message};
+use futures::stream::{self, FusedStream};
+use futures::{FutureExt as _, Stream, StreamExt as _};
 use hairspring::stream::IntervalStream;
-use hairspring::{Duration, Instant, StreamExt, Timer, interval, interval_at, wall};
+use hairspring::{DeadlineMap, DelayQueue, Duration, Instant, StreamExt, Timer, interval, interval_at, wall};
 use tokio::time::advance;
 use tokio_test::{assert_pending, assert_ready_eq, task};
 
@@ -73,6 +74,34 @@ fn size_hints() {
     let mut begun = task::spawn(three().chain(stream::pending()).chunks_timeout(4, HOUR));
     assert_pending!(begun.poll_next());
     assert_eq!(begun.size_hint(), (1, Some(1)));
+}
+
+/// Its branches need streams that say whether they have ended.
+#[tokio::test(start_paused = true)]
+async fn the_select_of_futures_takes_what_comes_and_knows_the_end() {
+    let (map, mut expirations) = DeadlineMap::new();
+    map.insert("expires", (), ms(30));
+    let mut queue = DelayQueue::new();
+    queue.insert("queued", ms(20));
+    let (mut ticks, mut millennia) = (interval_at(Instant::now() + ms(10), HOUR), wall::interval_aligned(1_000 * YEAR));
+    drop(map);
+    let mut seen = Vec::new();
+    while seen.len() < 3 {
+        futures::select! {
+            _ = ticks.select_next_some() => seen.push("tick"),
+            due = queue.select_next_some() => seen.push(due.into_inner()),
+            (key, ()) = expirations.select_next_some() => seen.push(key),
+            _ = millennia.select_next_some() => unreachable!("it is in the year 2970"),
+        }
+    }
+    assert_eq!(seen, ["tick", "queued", "expires"]);
+    futures::select! {
+        _ = queue.select_next_some() => unreachable!("it is empty"),
+        _ = expirations.select_next_some() => unreachable!("nothing can be inserted"),
+        complete => {}
+    }
+    queue.insert("again", ms(1));
+    assert!(!queue.is_terminated());
 }
 
 #[tokio::test(start_paused = true)]

@@ -77,7 +77,7 @@ fn values_are_copy_and_handles_are_clone() {
     fn value<T: Copy + Eq + Hash>() {}
     fn handle<T: Clone>() {}
     fn compared<T: Eq>() {}
-    all!(value: Alarm, Deadline, Instant, Limit, MissedTickBehavior, Tick, Ticks, delay_queue::Key, wheel::Key);
+    all!(value: Alarm, Deadline, Elapsed, Instant, Limit, MissedTickBehavior, Tick, Ticks, delay_queue::Key, wheel::Key);
     all!(handle: Timer, Builder, BuildError, Metrics, Lateness, DeadlineMap<Payload, Payload>,
         deadline_map::Builder<Payload, Payload>, deadline_map::Metrics);
     #[cfg(feature = "test-util")]

@@ -88,10 +88,26 @@ fn an_interval_counts_suspended_time() {
             assert_eq!(ticks.missed(), 0);
         }
         let begin = boot::Instant::now() + HOUR;
-        let mut later = boot::interval(HOUR);
-        later.reset_at(begin);
-        assert_eq!(later.tick().await, begin);
+        let mut later = boot::interval_at(begin, HOUR);
+        assert_eq!([later.tick().await, later.tick().await], [begin, begin + HOUR]);
     });
+}
+
+#[test]
+fn a_timeout_and_an_interval_wait_on_the_timer_that_they_are_given() {
+    let clock = ManualClock::new();
+    let timer = Timer::builder().clock(&clock).build().unwrap();
+    let mut limits = [boot::timeout(HOUR, pending::<()>()), boot::timeout(2 * HOUR, pending())]
+        .map(|limited| limited.with_timer(&timer));
+    let mut closes = wall::timeout_at(wall::now() + HOUR, pending::<()>()).with_timer(&timer);
+    let mut ticks = boot::interval(HOUR).with_missed_tick_behavior(MissedTickBehavior::Skip).with_timer(&timer);
+    // The system's clock, from which the deadlines were counted, is a little ahead.
+    for (hours, over) in [(0, [false; 4]), (1, [true, false, true, true]), (1, [true; 4])] {
+        clock.advance(hours * (HOUR + ms(1_000)));
+        let [one, two] = limits.each_mut().map(|limited| poll(limited).is_ready());
+        assert_eq!([one, two, poll(&mut closes).is_ready(), poll(&mut Box::pin(ticks.tick())).is_ready()], over);
+    }
+    assert_eq!(ticks.missed_tick_behavior(), MissedTickBehavior::Skip);
 }
 
 /// A bug that this crate had: each overdue tick waited for a turn of its own, at the next multiple of the resolution, so

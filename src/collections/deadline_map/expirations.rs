@@ -13,7 +13,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use futures_core::Stream;
+use futures_core::stream::{FusedStream, Stream};
 use tokio::task::coop;
 
 use super::shared::Shared;
@@ -226,6 +226,14 @@ impl<K, V> Stream for Expirations<K, V> {
             budget.made_progress();
         }
         polled
+    }
+}
+
+impl<K, V> FusedStream for Expirations<K, V> {
+    /// Returns whether the stream has ended: every handle was dropped, and every entry came out.
+    fn is_terminated(&self) -> bool {
+        // In this order: without a handle, nothing is inserted any more.
+        self.shared.is_closed() && self.shared.iter().all(|shard| shard.next() == Tick::MAX)
     }
 }
 

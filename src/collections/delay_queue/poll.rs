@@ -7,7 +7,7 @@ use std::mem;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker, ready};
 
-use futures_core::Stream;
+use futures_core::stream::{FusedStream, Stream};
 use tokio::task::coop;
 
 #[cfg(feature = "metrics")]
@@ -233,5 +233,12 @@ impl<T> Stream for DelayQueue<T> {
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Expired<T>>> {
         self.get_mut().poll_expired(cx)
+    }
+}
+
+impl<T> FusedStream for DelayQueue<T> {
+    /// Returns whether the queue is empty. The stream goes on when something is inserted.
+    fn is_terminated(&self) -> bool {
+        self.is_empty()
     }
 }
