@@ -8,7 +8,6 @@ use futures_core::Stream;
 use pin_project::pin_project;
 
 use super::latest::Latest;
-use crate::clock;
 use crate::future::Sleep;
 use crate::timer::Timer;
 use crate::wheel::Tick;
@@ -105,13 +104,13 @@ impl<S: Stream> Stream for ChunksTimeout<S> {
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Vec<S::Item>>> {
         let this = self.project();
-        let (duration, max_size) = (*this.duration, *this.max_size);
+        let max_size = *this.max_size;
         let add = |batch: &mut Option<Vec<_>>, item| {
             let items = batch.get_or_insert_with(|| Vec::with_capacity(MAX_PREALLOCATED.min(max_size)));
             items.push(item);
             items.len() >= max_size
         };
-        this.batch.poll_latest(cx, false, add, |now| Some(clock::later(now, duration)))
+        this.batch.poll_latest(cx, *this.duration, add)
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_core::Stream;
 
-use super::{ChunksTimeout, Debounce, Throttle, ThrottleLatest, Timeout, TimeoutRepeating};
+use super::{ChunksTimeout, Debounce, Throttle, Timeout, TimeoutRepeating};
 use crate::future::{Interval, limit};
 
 /// Adds time limits to every stream.
@@ -16,7 +16,6 @@ use crate::future::{Interval, limit};
 /// | [`throttle`](StreamExt::throttle) | all items, at least some time apart |
 /// | [`chunks_timeout`](StreamExt::chunks_timeout) | batches, limited in size and age |
 /// | [`debounce`](StreamExt::debounce) | the last item before each silence |
-/// | [`throttle_latest`](StreamExt::throttle_latest) | the first item, then the latest of each period |
 ///
 /// The first four have the names, signatures and meaning of `tokio_stream::StreamExt`. With both traits imported, calls
 /// are ambiguous: for `next`, `map` and the like, import `futures::StreamExt` instead.
@@ -195,37 +194,6 @@ pub trait StreamExt: Stream {
         Self: Sized,
     {
         Debounce::new(self, limit(duration), duration)
-    }
-
-    /// Yields the first item immediately, and then at most one item per `period`: the latest. Items in between are
-    /// dropped, but never the last: if the stream ends, that item is yielded at the end of its period.
-    ///
-    /// A period counts from when an item is yielded. Unlike [`throttle`](StreamExt::throttle), which yields every item,
-    /// this polls the stream all the time. The time is checked when no item is ready, and after every 128 ready items.
-    /// With a zero period, the stream yields the latest item at each of these checks.
-    ///
-    /// Errors are items like any other: the next item replaces them.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use futures::StreamExt as _;
-    /// # use hairspring::{Duration, Instant, StreamExt};
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() {
-    /// let start = Instant::now();
-    /// let percent = futures::stream::iter(0..=100).throttle_latest(Duration::from_secs(1));
-    /// assert_eq!(percent.collect::<Vec<_>>().await, [0, 100]);
-    /// assert_eq!(start.elapsed(), Duration::from_secs(1));
-    /// # }
-    /// ```
-    #[track_caller]
-    #[doc(alias = "sample")]
-    fn throttle_latest(self, period: Duration) -> ThrottleLatest<Self>
-    where
-        Self: Sized,
-    {
-        ThrottleLatest::new(self, limit(period), period)
     }
 }
 

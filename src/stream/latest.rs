@@ -1,4 +1,4 @@
-//! [`Debounce`] yields the last item before each silence, and [`ThrottleLatest`] the latest of each period.
+//! [`Debounce`] yields the last item before each silence.
 
 use std::mem;
 use std::pin::Pin;
@@ -42,14 +42,12 @@ impl<S: Stream, T> Latest<S, T> {
     }
 
     /// Takes the ready items, and returns what is held back if that may wait no longer. `add` adds an item to what is
-    /// held back, and returns whether that is full. `hold` decides when nothing was held back before: until when it may
-    /// be, or `None` to yield it now.
+    /// held back, and returns whether that is full. The first may be held back for `longest`.
     pub(super) fn poll_latest(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-        waits_at_the_end: bool,
+        longest: Duration,
         mut add: impl FnMut(&mut Option<T>, S::Item) -> bool,
-        mut hold: impl FnMut(Tick) -> Option<Tick>,
     ) -> Poll<Option<T>> {
         let mut this = self.project();
         let had_budget = coop::has_budget_remaining();
@@ -57,22 +55,22 @@ impl<S: Stream, T> Latest<S, T> {
         while taken < AT_ONCE {
             match this.stream.as_mut().poll_next(cx) {
                 Poll::Ready(Some(item)) => {
-                    let until = if this.last.is_none() { hold(this.limit.now()) } else { Some(*this.until) };
+                    if this.last.is_none() {
+                        *this.until = clock::later(this.limit.now(), longest);
+                    }
                     *this.has_taken = true;
-                    let is_full = add(this.last, item);
-                    let Some(until) = until.filter(|_| !is_full) else {
+                    if add(this.last, item) {
                         this.limit.end_at(Tick::MAX);
                         return Poll::Ready(this.last.take());
-                    };
-                    *this.until = until;
+                    }
                     taken += 1;
                 }
-                Poll::Ready(None) if !waits_at_the_end || this.last.is_none() => {
+                Poll::Ready(None) => {
                     this.limit.stop();
                     return Poll::Ready(this.last.take());
                 }
                 Poll::Pending if this.last.is_none() => return Poll::Pending,
-                Poll::Ready(None) | Poll::Pending => break,
+                Poll::Pending => break,
             }
         }
         if mem::take(this.has_taken) {
@@ -106,12 +104,6 @@ impl<S: Stream, T> Latest<S, T> {
         let (lower, upper) = self.stream.size_hint();
         (lower.saturating_add(begun).min(1), upper.and_then(|upper| upper.checked_add(begun)))
     }
-}
-
-/// Adds an item to a [`Latest`] that keeps only the latest.
-fn replace<T>(last: &mut Option<T>, item: T) -> bool {
-    *last = Some(item);
-    false
 }
 
 /// The stream that [`StreamExt::debounce`](crate::StreamExt::debounce) returns.
@@ -208,88 +200,10 @@ impl<S: Stream> Stream for Debounce<S> {
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<S::Item>> {
         let this = self.project();
-        let longest = *this.longest;
-        this.latest.poll_latest(cx, false, replace, |now| Some(clock::later(now, longest)))
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        self.latest.size_hint()
-    }
-}
-
-/// The stream that [`StreamExt::throttle_latest`](crate::StreamExt::throttle_latest) returns.
-///
-/// # Examples
-///
-/// ```
-/// use futures::StreamExt as _;
-/// use hairspring::stream::ThrottleLatest;
-/// use hairspring::{Duration, StreamExt};
-///
-/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-/// # async fn main() {
-/// let mut items: ThrottleLatest<_> = futures::stream::iter([1, 2, 3]).throttle_latest(Duration::from_secs(1));
-/// assert_eq!((items.next().await, items.next().await, items.next().await), (Some(1), Some(3), None));
-/// # }
-/// ```
-#[must_use = "streams do nothing unless polled"]
-#[derive(Debug)]
-#[pin_project]
-pub struct ThrottleLatest<S: Stream> {
-    #[pin]
-    latest: Latest<S, S::Item>,
-    period: Duration,
-    /// When the next item may be yielded, or `None` before the first.
-    not_before: Option<Tick>,
-}
-
-impl<S: Stream> ThrottleLatest<S> {
-    pub(super) fn new(stream: S, limit: Sleep, period: Duration) -> Self {
-        // Only the period ends the wait.
-        ThrottleLatest { latest: Latest::new(stream, limit, Duration::MAX), period, not_before: None }
-    }
-
-    /// Waits on `timer`, which the stream then keeps alive. If a period has begun, it begins again with this call.
-    ///
-    /// # Panics
-    ///
-    /// Panics if the timer has [`max_pending`](crate::timer::Builder::max_pending). Polling panics if it has to wait and the
-    /// timer was shut down.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use futures::StreamExt as _;
-    /// # use hairspring::{Duration, StreamExt, Timer};
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() {
-    /// let timer = Timer::builder().build().unwrap();
-    /// let percent = futures::stream::iter(0..=100).throttle_latest(Duration::from_secs(1)).with_timer(&timer);
-    /// assert_eq!(percent.collect::<Vec<_>>().await, [0, 100]);
-    /// assert_eq!(timer.metrics().fired(), 1);
-    /// # }
-    /// ```
-    #[track_caller]
-    pub fn with_timer(mut self, timer: &Timer) -> Self {
-        self.latest.wait_on(timer.unlimited("ThrottleLatest"), self.period);
-        self.not_before = self.not_before.map(|_| self.latest.until);
-        self
-    }
-}
-
-impl<S: Stream> Stream for ThrottleLatest<S> {
-    type Item = S::Item;
-
-    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<S::Item>> {
-        let mut this = self.project();
-        let (period, not_before) = (*this.period, this.not_before);
-        // Until a time that has passed, not until now: a timer with a resolution would delay that.
-        let until = |_| if period.is_zero() { Some(Tick::ZERO) } else { *not_before };
-        let held = ready!(this.latest.as_mut().poll_latest(cx, true, replace, until));
-        if held.is_some() {
-            *not_before = Some(clock::later(this.latest.limit.now(), period));
-        }
-        Poll::Ready(held)
+        this.latest.poll_latest(cx, *this.longest, |last, item| {
+            *last = Some(item);
+            false
+        })
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {

@@ -28,7 +28,7 @@ mod timeout;
 
 pub use chunks_timeout::ChunksTimeout;
 pub use interval_stream::IntervalStream;
-pub use latest::{Debounce, ThrottleLatest};
+pub use latest::Debounce;
 pub use throttle::Throttle;
 pub use timeout::{Timeout, TimeoutRepeating};
 

@@ -19,7 +19,6 @@ fn a_timer_with_max_pending_is_refused_where_it_is_chosen() {
     assert_eq!(panicked(|| stream().throttle(HOUR).with_timer(&timer)), refused("Throttle", line!()));
     assert_eq!(panicked(|| stream().chunks_timeout(1, HOUR).with_timer(&timer)), refused("ChunksTimeout", line!()));
     assert_eq!(panicked(|| stream().debounce(HOUR).with_timer(&timer)), refused("Debounce", line!()));
-    assert_eq!(panicked(|| stream().throttle_latest(HOUR).with_timer(&timer)), refused("ThrottleLatest", line!()));
     #[cfg(feature = "hyper")]
     {
         use hairspring::hyper::HyperTimer;

@@ -59,7 +59,6 @@ fn endless(long: Duration, far: Instant) -> Vec<Named> {
         async move { (writer.write_all(b"12345").await, drop(peer)) },
         async move { stream::pending::<()>().timeout(long).next().await },
         async move { stream::iter([(), ()]).throttle(long).count().await },
-        async move { stream::iter([(), ()]).throttle_latest(long).count().await },
         async move { one().chunks_timeout(9, long).next().await },
         async move { one().debounce(long).next().await },
         async move { one().debounce(long).max_wait(long).next().await },

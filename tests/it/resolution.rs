@@ -53,14 +53,11 @@ fn a_late_interval_catches_up_without_its_driver() {
 mod by_hand {
     use std::future::Future;
     use std::pin::Pin;
-    use std::task::Poll;
 
-    use futures::StreamExt;
-    use hairspring::test_util::{Bubble, ManualClock};
-    use hairspring::{StreamExt as _, boot, wall};
+    use hairspring::test_util::Bubble;
+    use hairspring::{boot, wall};
 
     use super::*;
-    use crate::common::{poll, polled};
 
     const NANO: Duration = Duration::from_nanos(1);
     const RESOLUTIONS: [Duration; 4] =
@@ -70,25 +67,6 @@ mod by_hand {
     fn round_up(origin: Instant, later: Instant, length: Duration) -> Instant {
         let lengths = (later - origin).as_nanos().div_ceil(length.as_nanos());
         origin + length * u32::try_from(lengths).unwrap()
-    }
-
-    /// A bug that this crate had: it waited for a multiple after it had come.
-    #[test]
-    fn an_item_after_the_end_of_its_period_does_not_wait() {
-        for (period, pause) in [(ms(10), ms(60_300)), (Duration::ZERO, ms(10))] {
-            let clock = ManualClock::new();
-            let timer = Timer::builder().clock(&clock).resolution(ms(1_000)).build().unwrap();
-            let _nap = polled(timer.sleep(NANO));
-            clock.advance_to_next().expect("it goes to a multiple");
-            let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel();
-            let items = futures::stream::poll_fn(|cx| receiver.poll_recv(cx));
-            let mut items = items.throttle_latest(period).with_timer(&timer);
-            for item in [1, 2, 3] {
-                sender.send(item).unwrap();
-                assert_eq!(poll(&mut items.next()), Poll::Ready(Some(item)), "a period of {period:?}");
-                clock.advance(pause);
-            }
-        }
     }
 
     /// `boot` and `wall` sleeps are due by their own clocks.

@@ -11,7 +11,7 @@ use hairspring::deadline_map;
 use hairspring::delay_queue::{self, Expired};
 use hairspring::error::{BuildError, Elapsed, Error, GrpcTimeoutError, LimitExceeded, TryInsertError};
 use hairspring::io::{Limit, TimeoutStream};
-use hairspring::stream::{self, ChunksTimeout, Debounce, IntervalStream, Throttle, ThrottleLatest, TimeoutRepeating};
+use hairspring::stream::{self, ChunksTimeout, Debounce, IntervalStream, Throttle, TimeoutRepeating};
 use hairspring::timer::{Alarm, Builder, Lateness, Metrics};
 use hairspring::wheel::{self, Step, Tick, Ticks, Wheel};
 use hairspring::{
@@ -42,8 +42,7 @@ fn everything_is_send_sync_unpin_debug_and_unwind_safe() {
         DeadlineMap<Payload, Payload>, Expirations<Payload, Payload>, TryInsertError<Payload, Payload>,
         deadline_map::Builder<Payload, Payload>, deadline_map::Metrics,
         Deadline, DeadlineExceeded, Timeout<Payload, Deadline, DeadlineExceeded>, GrpcTimeoutError, TimeoutStream<Payload>, Limit, LimitExceeded,
-        ChunksTimeout<Inner>, Debounce<Inner>, IntervalStream, Throttle<Inner>, ThrottleLatest<Inner>,
-        TimeoutRepeating<Inner>,
+        ChunksTimeout<Inner>, Debounce<Inner>, IntervalStream, Throttle<Inner>, TimeoutRepeating<Inner>,
         stream::Timeout<Inner>,
         Wheel<Payload>, Step<Payload>, Tick, Ticks, wheel::Key,
     );

@@ -84,7 +84,6 @@ enum Rule {
     Throttle,
     Chunks(usize),
     Debounce,
-    Latest,
 }
 
 enum Limited {
@@ -93,7 +92,6 @@ enum Limited {
     Throttle(stream::Throttle<Shared>),
     Chunks(stream::ChunksTimeout<Shared>),
     Debounce(stream::Debounce<Shared>),
-    Latest(stream::ThrottleLatest<Shared>),
 }
 
 /// What a stream yields: items, none for an error.
@@ -133,8 +131,6 @@ struct Model {
     quiet: u64,
     /// When an item has been held for long enough, however many follow.
     until: u64,
-    /// When the period of `throttle_latest` ends, once it has begun.
-    period_ends: Option<u64>,
     /// Whether the last poll has left items.
     has_more: bool,
     held: Vec<usize>,
@@ -158,9 +154,6 @@ impl Model {
                 Some(Answer::Panic) => return (None, false),
                 Some(Answer::End) => {
                     self.has_ended = !matches!(rule, Rule::Throttle);
-                    if matches!(rule, Rule::Latest) && !self.held.is_empty() {
-                        break;
-                    }
                     self.due = None;
                     let last = std::mem::take(&mut self.held);
                     return (Some(Poll::Ready(Some(last).filter(|last| !last.is_empty()))), false);
@@ -174,7 +167,6 @@ impl Model {
                     self.held.push(self.items);
                     if is_first {
                         self.until = match rule {
-                            Rule::Latest => self.period_ends.unwrap_or(now),
                             Rule::Debounce => self.longest.map_or(u64::MAX, |longest| now + longest),
                             _ => now + length,
                         };
@@ -185,15 +177,11 @@ impl Model {
                         Rule::Timeout | Rule::Repeating | Rule::Throttle => true,
                         Rule::Chunks(size) => self.held.len() == size,
                         Rule::Debounce => false,
-                        Rule::Latest => self.period_ends.is_none() && length > 0,
                     };
                     if passes_on {
-                        if matches!(rule, Rule::Chunks(_) | Rule::Latest)
-                            || matches!(rule, Rule::Throttle) && length == 0
-                        {
+                        if matches!(rule, Rule::Chunks(_)) || matches!(rule, Rule::Throttle) && length == 0 {
                             self.due = None;
                         }
-                        self.period_ends = Some(now + length);
                         return (Some(Poll::Ready(Some(std::mem::take(&mut self.held)))), false);
                     }
                     taken += 1;
@@ -207,7 +195,6 @@ impl Model {
             return (Some(Poll::Pending), true);
         }
         self.due = if matches!(rule, Rule::Repeating) { Some(due + length) } else { None };
-        self.period_ends = Some(now + length);
         (Some(Poll::Ready(Some(std::mem::take(&mut self.held)))), false)
     }
 
@@ -222,7 +209,6 @@ impl Model {
         self.until = if matches!(self.rule, Rule::Debounce) { longest } else { self.now + self.length };
         self.quiet = self.now + self.length;
         self.due = self.due.map(|_| self.until.min(self.quiet));
-        self.period_ends = self.period_ends.map(|_| self.now + self.length);
         self.has_more = false;
     }
 }
@@ -237,7 +223,7 @@ impl Target for Pair {
         let shared = Shared(inner.clone());
         let (first, nanos, size) = (random.below(20), random.below(20), random.pick(&[1, 2, 10, 300]));
         let length = Duration::from_nanos(nanos);
-        let (rule, limited) = match random.below(6) {
+        let (rule, limited) = match random.below(5) {
             0 => (Rule::Timeout, Limited::Timeout(shared.timeout(length).with_timer(timer))),
             1 => {
                 let ticks = timer.interval_at(start + Duration::from_nanos(first), length + Duration::from_nanos(1));
@@ -245,8 +231,7 @@ impl Target for Pair {
             }
             2 => (Rule::Throttle, Limited::Throttle(shared.throttle(length).with_timer(timer))),
             3 => (Rule::Chunks(size), Limited::Chunks(shared.chunks_timeout(size, length).with_timer(timer))),
-            4 => (Rule::Debounce, Limited::Debounce(shared.debounce(length).with_timer(timer))),
-            _ => (Rule::Latest, Limited::Latest(shared.throttle_latest(length).with_timer(timer))),
+            _ => (Rule::Debounce, Limited::Debounce(shared.debounce(length).with_timer(timer))),
         };
         let (due, length) = match rule {
             Rule::Timeout => (Some(nanos), nanos),
@@ -319,7 +304,6 @@ impl Target for Pair {
                     Limited::Throttle(stream) => Limited::Throttle(stream.with_timer(timer)),
                     Limited::Chunks(stream) => Limited::Chunks(stream.with_timer(timer)),
                     Limited::Debounce(stream) => Limited::Debounce(stream.with_timer(timer)),
-                    Limited::Latest(stream) => Limited::Latest(stream.with_timer(timer)),
                     Limited::Repeating(stream) => Limited::Repeating(stream),
                 });
                 let passed = self.clocks[self.on].now() - self.start;
@@ -380,7 +364,6 @@ impl Limited {
             Limited::Throttle(stream) => stream.poll_next_unpin(cx).map(one),
             Limited::Chunks(stream) => stream.poll_next_unpin(cx),
             Limited::Debounce(stream) => stream.poll_next_unpin(cx).map(one),
-            Limited::Latest(stream) => stream.poll_next_unpin(cx).map(one),
         }
     }
 }
