@@ -5,6 +5,8 @@ pub mod delay_queue;
 #[cfg(feature = "metrics")]
 mod published;
 
+use std::fmt;
+
 #[cfg(feature = "metrics")]
 pub(crate) use published::Published;
 
@@ -30,7 +32,7 @@ pub(crate) use published::Published;
 /// let metrics = queue.metrics();
 /// assert_eq!((metrics.inserted(), metrics.expired(), metrics.removed(), metrics.pending()), (2, 0, 1, 1));
 /// ```
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Metrics {
     pending: u64,
     inserted: u64,
@@ -139,5 +141,18 @@ impl Metrics {
     #[must_use]
     pub fn max_entries(&self) -> Option<usize> {
         self.max_entries
+    }
+}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Metrics")
+            .field("pending", &self.pending())
+            .field("inserted", &self.inserted())
+            .field("expired", &self.expired())
+            .field("removed", &self.removed())
+            .field("refused", &self.refused())
+            .field("max_entries", &self.max_entries())
+            .finish_non_exhaustive()
     }
 }

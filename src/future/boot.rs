@@ -54,6 +54,7 @@
 // 2. It starts to wait for jumps before it last reads the clock, so it misses none.
 // 3. When it completes or is dropped, it leaves nothing behind.
 
+use std::fmt;
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker, ready};
@@ -230,7 +231,6 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval<Instant> {
 /// # }
 /// ```
 #[must_use = "futures do nothing unless you `.await` or poll them"]
-#[derive(Debug)]
 pub struct Sleep<T = Instant> {
     deadline: T,
     /// The ordinary sleep that this waits on.
@@ -241,7 +241,7 @@ pub struct Sleep<T = Instant> {
 }
 
 /// What the clock showed at a tick: when the sleep was created, or when the clock was last seen to have jumped.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 struct Anchor {
     tick: Tick,
     reading: Reading,
@@ -529,6 +529,15 @@ impl<T: Time<Sleep = Sleep<T>>> Sleep<T> {
     /// ```
     pub fn fallible(self) -> TrySleep<T> {
         TrySleep::over(self)
+    }
+}
+
+impl<T: ClockTime> fmt::Debug for Sleep<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sleep")
+            .field("deadline", &self.deadline)
+            .field("is_elapsed", &self.is_elapsed())
+            .finish_non_exhaustive()
     }
 }
 

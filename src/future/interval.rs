@@ -5,6 +5,7 @@
 // 2. No task is woken for a tick that it has not polled for, unless the interval was reset since its last tick: tokio's
 //    wakes it then.
 
+use std::fmt;
 use std::future::poll_fn;
 use std::panic::Location;
 use std::pin::Pin;
@@ -204,7 +205,6 @@ impl<T: Time> TryInterval<T> {
 /// assert_eq!(ticks[2] - ticks[0], Duration::from_millis(2));
 /// # }
 /// ```
-#[derive(Debug)]
 #[doc(alias = "Ticker")]
 pub struct Interval<T: Time = Instant> {
     delay: T::Sleep,
@@ -478,6 +478,17 @@ impl<T: Time> Interval<T> {
     #[must_use]
     pub fn period(&self) -> Duration {
         self.period
+    }
+}
+
+impl<T: Time> fmt::Debug for Interval<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Interval")
+            .field("next", &self.delay.deadline())
+            .field("period", &self.period)
+            .field("missed", &self.missed)
+            .field("missed_tick_behavior", &self.missed_tick_behavior)
+            .finish_non_exhaustive()
     }
 }
 

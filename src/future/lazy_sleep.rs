@@ -12,7 +12,6 @@ use crate::future::Sleep;
 use crate::util::error::Error;
 use crate::wheel::Tick;
 
-#[derive(Debug)]
 pub(crate) struct LazySleep {
     sleep: Sleep,
     end: Tick,

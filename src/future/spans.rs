@@ -26,10 +26,9 @@ mod on {
 
     /// The spans of one sleep or interval, if a subscriber wants them.
     // Boxed to keep a sleep small.
-    #[derive(Debug, Default)]
+    #[derive(Default)]
     pub(crate) struct Spans(Option<Box<Open>>);
 
-    #[derive(Debug)]
     struct Open {
         poll: Span,
         /// The wait since the creation or the last reset, or for one tick.
@@ -108,7 +107,7 @@ mod off {
     use crate::wheel::Tick;
 
     /// Does nothing.
-    #[derive(Debug, Default)]
+    #[derive(Default)]
     pub(crate) struct Spans;
 
     #[allow(clippy::unused_self)] // As above.

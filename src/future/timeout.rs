@@ -1,5 +1,6 @@
 //! [`Timeout`]: a future with a deadline, on any clock.
 
+use std::fmt;
 use std::future::{Future, IntoFuture};
 use std::marker::PhantomData;
 use std::pin::Pin;
@@ -112,7 +113,6 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
 /// assert_eq!(limited.into_inner().into_inner(), 7);
 /// ```
 #[must_use = "futures do nothing unless you `.await` or poll them"]
-#[derive(Debug)]
 #[pin_project]
 pub struct Timeout<F, T: Time = Instant, E = Elapsed> {
     #[pin]
@@ -253,6 +253,15 @@ impl<F, T: Time, E> Timeout<F, T, E> {
     /// ```
     pub fn reset_at(&mut self, deadline: T) {
         self.delay.reset_at(deadline);
+    }
+}
+
+impl<F: fmt::Debug, T: Time, E> fmt::Debug for Timeout<F, T, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Timeout")
+            .field("future", &self.future)
+            .field("deadline", &self.deadline())
+            .finish_non_exhaustive()
     }
 }
 

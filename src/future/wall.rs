@@ -78,6 +78,7 @@
 // 1. No time gets a second tick, unless the clock was set back by a period or more.
 // 2. A sleep here is one of `boot`, with that file's invariants.
 
+use std::fmt;
 use std::future::{IntoFuture, poll_fn};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -232,14 +233,12 @@ pub fn interval_aligned(period: Duration) -> AlignedInterval {
 /// assert!(ticks[0] < ticks[1]);
 /// # }
 /// ```
-#[derive(Debug)]
 pub struct AlignedInterval {
     delay: Sleep,
     alignment: Alignment,
     missed: u64,
 }
 
-#[derive(Debug)]
 struct Alignment {
     period: Duration,
     phase: Duration,
@@ -377,6 +376,17 @@ impl AlignedInterval {
     #[must_use]
     pub fn missed(&self) -> u64 {
         self.missed
+    }
+}
+
+impl fmt::Debug for AlignedInterval {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AlignedInterval")
+            .field("next", &self.delay.deadline())
+            .field("period", &self.alignment.period)
+            .field("phase", &self.alignment.phase)
+            .field("missed", &self.missed)
+            .finish_non_exhaustive()
     }
 }
 

@@ -1,5 +1,6 @@
 //! [`ChunksTimeout`]: batches items.
 
+use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -31,7 +32,6 @@ const MAX_PREALLOCATED: usize = 1024;
 /// # }
 /// ```
 #[must_use = "streams do nothing unless polled"]
-#[derive(Debug)]
 #[pin_project]
 pub struct ChunksTimeout<S: Stream> {
     #[pin]
@@ -116,5 +116,15 @@ impl<S: Stream> Stream for ChunksTimeout<S> {
     fn size_hint(&self) -> (usize, Option<usize>) {
         let lower = self.batch.stream.size_hint().0 / self.max_size;
         (lower.saturating_add(usize::from(self.batch.last.is_some())), self.batch.size_hint().1)
+    }
+}
+
+impl<S: Stream + fmt::Debug> fmt::Debug for ChunksTimeout<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ChunksTimeout")
+            .field("stream", &self.batch.stream)
+            .field("max_size", &self.max_size)
+            .field("duration", &self.duration)
+            .finish_non_exhaustive()
     }
 }

@@ -1,12 +1,12 @@
 //! [`Fuse`]: a stream that is not polled after its end.
 
+use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use futures_core::Stream;
 use pin_project::pin_project;
 
-#[derive(Debug)]
 #[pin_project]
 pub(super) struct Fuse<S> {
     #[pin]
@@ -17,6 +17,12 @@ pub(super) struct Fuse<S> {
 impl<S> Fuse<S> {
     pub(super) fn new(inner: S) -> Self {
         Fuse { inner, has_ended: false }
+    }
+}
+
+impl<S: fmt::Debug> fmt::Debug for Fuse<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.fmt(f)
     }
 }
 

@@ -1,5 +1,6 @@
 //! [`Debounce`] yields the last item before each silence.
 
+use std::fmt;
 use std::mem;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -17,7 +18,6 @@ use crate::timer::Timer;
 use crate::wheel::Tick;
 
 /// Holds the latest item of a stream back, or a batch of them.
-#[derive(Debug)]
 #[pin_project]
 pub(super) struct Latest<S, T> {
     #[pin]
@@ -122,7 +122,6 @@ impl<S: Stream, T> Latest<S, T> {
 /// # }
 /// ```
 #[must_use = "streams do nothing unless polled"]
-#[derive(Debug)]
 #[pin_project]
 pub struct Debounce<S: Stream> {
     #[pin]
@@ -208,5 +207,15 @@ impl<S: Stream> Stream for Debounce<S> {
 
     fn size_hint(&self) -> (usize, Option<usize>) {
         self.latest.size_hint()
+    }
+}
+
+impl<S: Stream + fmt::Debug> fmt::Debug for Debounce<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Debounce")
+            .field("stream", &self.latest.stream)
+            .field("duration", &self.latest.quiet)
+            .field("max_wait", &self.longest)
+            .finish_non_exhaustive()
     }
 }

@@ -1,5 +1,6 @@
 //! [`Throttle`]: keeps items apart.
 
+use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -29,7 +30,6 @@ use crate::timer::Timer;
 /// # }
 /// ```
 #[must_use = "streams do nothing unless polled"]
-#[derive(Debug)]
 #[pin_project]
 pub struct Throttle<S> {
     #[pin]
@@ -133,5 +133,14 @@ impl<S: Stream> Stream for Throttle<S> {
 
     fn size_hint(&self) -> (usize, Option<usize>) {
         self.stream.size_hint()
+    }
+}
+
+impl<S: fmt::Debug> fmt::Debug for Throttle<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Throttle")
+            .field("stream", &self.stream)
+            .field("duration", &self.duration)
+            .finish_non_exhaustive()
     }
 }

@@ -1,5 +1,6 @@
 //! [`Timeout`] yields one error for each silence, and [`TimeoutRepeating`] one for each tick of an interval.
 
+use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -30,7 +31,6 @@ use crate::util::error::Elapsed;
 /// # }
 /// ```
 #[must_use = "streams do nothing unless polled"]
-#[derive(Debug)]
 #[pin_project]
 pub struct Timeout<S> {
     #[pin]
@@ -103,6 +103,15 @@ impl<S: Stream> Stream for Timeout<S> {
         let (lower, upper) = self.stream.size_hint();
         // One error before each item, and one before the end.
         (lower, upper.and_then(|upper| upper.checked_mul(2)?.checked_add(1)))
+    }
+}
+
+impl<S: fmt::Debug> fmt::Debug for Timeout<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Timeout")
+            .field("stream", &self.stream)
+            .field("duration", &self.duration)
+            .finish_non_exhaustive()
     }
 }
 

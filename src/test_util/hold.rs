@@ -1,5 +1,6 @@
 //! [`Hold`]: keeps a clock still.
 
+use std::fmt;
 use std::panic::Location;
 
 use crate::test_util::keeper::Still;
@@ -16,7 +17,6 @@ use crate::test_util::pause;
 /// drop(hold); // the clock may move again
 /// # });
 /// ```
-#[derive(Debug)]
 #[must_use = "the clock is held only as long as this lives"]
 pub struct Hold(#[allow(dead_code)] Still); // It holds as long as it exists.
 
@@ -51,4 +51,10 @@ pub struct Hold(#[allow(dead_code)] Still); // It holds as long as it exists.
 pub fn hold() -> Hold {
     let called = Location::caller();
     Hold(pause::keeper_for("hold", called).keep_still(Some(called)))
+}
+
+impl fmt::Debug for Hold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hold").finish_non_exhaustive()
+    }
 }

@@ -10,7 +10,7 @@
 // 2. While tokio's clock must stand still, one of our blocking tasks waits on the runtime. The task ends with the
 //    runtime, even if the clock is still held, because the end of a runtime waits for blocking tasks.
 
-use std::fmt::{self, Write as _};
+use std::fmt::Write as _;
 use std::panic::Location;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, RwLock, mpsc};
@@ -243,12 +243,6 @@ impl Keeper {
         let Some(next) = waiting.first() else { return String::new() };
         let all = pending::list(&waiting);
         format!("  timers waiting: {}, the next is {}\n{all}", waiting.len(), next.due())
-    }
-}
-
-impl fmt::Debug for Still {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Still").field(&self.hold).finish()
     }
 }
 

@@ -38,7 +38,7 @@ const NAMED: usize = 20;
 /// assert_eq!((timer.deadline(), timer.remaining()), (sleep.deadline(), Duration::from_secs(60)));
 /// # }
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Pending {
     place: Place,
     deadline: Tick,
@@ -108,6 +108,16 @@ impl Pending {
 
     pub(super) fn due(&self) -> String {
         format!("due in {:?}", self.remaining)
+    }
+}
+
+impl fmt::Debug for Pending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pending")
+            .field("location", &format_args!("{}", self.location()))
+            .field("deadline", &self.deadline())
+            .field("remaining", &self.remaining)
+            .finish_non_exhaustive()
     }
 }
 

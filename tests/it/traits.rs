@@ -16,7 +16,7 @@ use hairspring::timer::{Alarm, Builder, Lateness, Metrics};
 use hairspring::wheel::{self, Step, Tick, Ticks, Wheel};
 use hairspring::{
     Deadline, DeadlineExceeded, DeadlineMap, DelayQueue, Expirations, Instant, Interval, MissedTickBehavior, Sleep,
-    Timeout, Timer, TrySleep, boot, interval, timeout, wall,
+    StreamExt, Timeout, Timer, TrySleep, boot, interval, timeout, wall,
 };
 use tokio::io::AsyncReadExt;
 
@@ -99,11 +99,28 @@ async fn handles_to_one_timer_are_one_key() {
     assert_eq!(users[&Timer::current()], "default");
 }
 
-/// The `Debug` output of `value`, on one line. It must show no ticks, which mean nothing outside the wheel.
+/// The `Debug` output of `value`, on one line. It must show no ticks, which mean nothing outside the wheel, and no private
+/// types.
 #[track_caller]
 fn printed(value: &impl Debug) -> String {
+    const PRIVATE: [&str; 12] = [
+        "Alignment",
+        "Anchor",
+        "DeadlineSleep",
+        "Fuse",
+        "Jump",
+        "Key(",
+        "Latest {",
+        "LazySleep",
+        "Reading",
+        "Spans",
+        "Still",
+        "hairspring::",
+    ];
     let [line, lines] = [format!("{value:?}"), format!("{value:#?}")];
-    assert!(!line.contains("Tick") && !lines.contains("Tick"), "{lines}");
+    for hidden in PRIVATE.into_iter().chain(["Tick("]) {
+        assert!(!line.contains(hidden) && !lines.contains(hidden), "{hidden} is in {lines}");
+    }
     line
 }
 
@@ -128,6 +145,7 @@ async fn debug_prints_times_and_no_ticks() {
     let mut queue = DelayQueue::new();
     let [_, key] = [(); 2].map(|()| queue.insert_at("job", when));
     let expired = queue.remove(&key);
+    let inner = || futures::stream::iter(["job"]);
     let (map, mut expirations) = DeadlineMap::new();
     map.insert(1, 'a', HOUR);
     assert!(poll(&mut Box::pin(expirations.recv())).is_pending());
@@ -137,15 +155,32 @@ async fn debug_prints_times_and_no_ticks() {
             "pending: 1", "registered: 1", "fired: 0", "cancelled: 0", "refused: 0", "max_pending: None", "turns: ",
             "cascaded: ", "lateness: ",
         ],
-        (interval(HOUR), &limited, Deadline::after(HOUR).limit(std::future::pending::<()>())) => [],
+        interval(HOUR) => ["next: ", "period: 3600s", "missed: 0", "missed_tick_behavior: Burst"],
+        (interval(HOUR).fallible(), boot::interval(HOUR), timer.try_sleep(HOUR), boot::sleep(HOUR).fallible()) => [],
+        (boot::sleep(HOUR), wall::sleep_until(SystemTime::UNIX_EPOCH)) => ["deadline: ", "is_elapsed: false"],
+        wall::interval_aligned(HOUR).with_phase(ms(5)) => ["next: ", "period: 3600s", "phase: 5ms", "missed: 0"],
+        (inner().timeout(HOUR), inner().timeout_repeating(interval(HOUR)), IntervalStream::new(interval(HOUR))) => ["job"],
+        inner().throttle(HOUR) => ["job", "duration: 3600s"],
+        inner().chunks_timeout(7, HOUR) => ["job", "max_size: 7", "duration: 3600s"],
+        inner().debounce(HOUR).max_wait(2 * HOUR) => ["job", "duration: 3600s", "max_wait: 7200s"],
+        queue.metrics() => [
+            "pending: 1", "inserted: 2", "expired: 0", "removed: 1", "refused: 0", "max_entries: None",
+        ],
+        (&limited, Deadline::after(HOUR).limit(std::future::pending::<()>())) => [],
         queue => [],
         (queue.drain().collect::<Vec<_>>(), &map, &expirations) => [],
+        key => ["Key {"],
         expired => [r#"data: "job""#, format!("deadline: {when:?}")],
         timeout(HOUR, std::future::ready("inner")) => ["inner", "deadline"],
         Deadline::after(ms(5)).named("request") => ["remaining: 5ms", r#"name: Some("request")"#, file!()],
         Deadline::NEVER => [r#"remaining: "never""#],
         TimeoutStream::new(7).with_read_timeout(ms(30)).with_idle_timeout(HOUR) =>
             ["stream: 7", "read_timeout: Some(30ms)", "write_timeout: None", "idle_timeout: Some(3600s)"],
+    }
+    #[cfg(feature = "test-util")]
+    prints! {
+        hairspring::test_util::pending() => [file!(), "deadline: ", "remaining: 3600s"],
+        hairspring::test_util::hold() => [],
     }
 }
 

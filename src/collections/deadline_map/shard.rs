@@ -25,7 +25,6 @@
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use super::reentry::check;
 use super::shared::Shared;
 use super::state::{Entry, Insert, LockedState, Made, MapState};
 use crate::clock;
@@ -54,7 +53,7 @@ impl<'a, K, V> MapShard<'a, K, V> {
     /// Returns `None` if the shard never had an entry.
     #[inline]
     pub(super) fn lock(&self) -> Option<MutexGuard<'a, MapState<K, V>>> {
-        check(self.map.id());
+        self.map.check();
         Some(self.state.get()?.lock())
     }
 
@@ -62,7 +61,7 @@ impl<'a, K, V> MapShard<'a, K, V> {
     /// `now` to the present.
     #[inline]
     pub(super) fn lock_at(&self, now: &mut Tick) -> Option<MutexGuard<'a, MapState<K, V>>> {
-        check(self.map.id());
+        self.map.check();
         Some(self.lock_state_at(self.state.get()?, now))
     }
 
@@ -139,7 +138,7 @@ impl<'a, K, V> MapShard<'a, K, V> {
     where
         K: Eq,
     {
-        check(self.map.id());
+        self.map.check();
         let state = self.state.get().map_or_else(|| self.make(), |locked| &**locked);
         let mut guard = self.lock_state_at(state, &mut new.now);
         let MapState { table, timers, displaced, inserted, .. } = &mut *guard;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::builder::Config;
 use super::consumer::Consumer;
-use super::reentry::Inside;
+use super::reentry::{Inside, is_inside};
 use super::state::Made;
 use crate::core::capacity::Capacity;
 use crate::core::parker::Next;
@@ -73,8 +73,26 @@ impl<K, V> Shared<K, V> {
 
     /// Identifies this map: not zero.
     #[inline]
-    pub(super) fn id(&self) -> usize {
+    fn id(&self) -> usize {
         ptr::from_ref(self).addr()
+    }
+
+    /// Panics if this thread runs a closure for this map.
+    #[inline]
+    pub(super) fn check(&self) {
+        if is_inside(self.id()) {
+            self.refuse();
+        }
+    }
+
+    #[cold]
+    fn refuse(&self) -> ! {
+        let name = self.name.map(|name| format!("`{name}`, ")).unwrap_or_default();
+        panic!(
+            "a closure for the `DeadlineMap` {name}created at {}, or `Clone` of its value, used the same map, which is \
+             locked",
+            self.made
+        )
     }
 
     /// Runs `code` of the user under the lock of one of the map's shards.

@@ -28,8 +28,14 @@ pub(super) const KEYS: u64 = 256;
 /// let new = queue.insert("new", Duration::ZERO);
 /// assert!(old != new && queue.try_remove(&old).is_none());
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Key(pub(super) wheel::Key);
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
 
 /// The first of [`KEYS`] numbers that no other queue has. They last for 2^56 calls.
 pub(super) fn new_keys() -> u64 {

@@ -213,13 +213,20 @@ fn a_closure_that_panics_leaves_the_map_whole() {
     assert!(map.is_empty());
 }
 
-const USED_THE_SAME_MAP: &str =
-    "a closure for a `DeadlineMap`, or `Clone` of its value, used the same map, which is locked";
+/// Fails unless the call panics because it uses the map of a closure, and the message names that map.
+#[track_caller]
+fn assert_refused<R>(map: &str, call: impl FnOnce() -> R) {
+    let message = panic_message(|| drop(call()));
+    assert!(message.starts_with(&format!("a closure for the `DeadlineMap` {map}")), "{message}");
+    assert!(message.ends_with("or `Clone` of its value, used the same map, which is locked"), "{message}");
+}
 
 #[test]
 fn a_closure_that_uses_its_own_map_panics() {
     must_end(|| {
-        let (map, _expirations) = hundred();
+        let (map, _expirations) = DeadlineMap::builder().name("sessions").build().unwrap();
+        let named = format!("`sessions`, created at {}:{}:", file!(), line!() - 1);
+        (0..100).for_each(|key| _ = map.insert(key, key, HOUR));
         // Keys from 100 on are not in the map, and may belong to a shard without entries.
         for other in (0..200).step_by(7) {
             let uses: [&dyn Fn(); 9] = [
@@ -259,7 +266,7 @@ fn a_closure_that_uses_its_own_map_panics() {
                 },
             ];
             for call in calls {
-                assert_eq!(panic_message(call), USED_THE_SAME_MAP);
+                assert_refused(&named, call);
             }
         }
         assert_eq!(contents(&map), (0..100).map(|key| (key, key)).collect());
@@ -276,11 +283,11 @@ fn a_clone_that_uses_the_map_leaves_it_whole() {
         }
     }
     let (map, _expirations) = DeadlineMap::new();
+    let named = format!("created at {}:{}:", file!(), line!() - 1);
     map.insert(1, Value(Some(map.clone())), HOUR);
     map.insert(2, Value(None), HOUR);
-    let message = panic_message(|| drop(map.get(&1)));
-    assert_eq!(message, USED_THE_SAME_MAP);
-    assert_eq!(panic_message(|| drop(map.get_or_insert_with(&1, HOUR, || panic!("there is one")))), USED_THE_SAME_MAP);
+    assert_refused(&named, || map.get(&1));
+    assert_refused(&named, || map.get_or_insert_with(&1, HOUR, || panic!("there is one")));
     assert_eq!(panic_message(|| drop(map.get(&2))), "on purpose");
     // A function that is not called is dropped outside the locks.
     let uses = OnDrop(|| assert!(map.contains_key(&1)));
@@ -311,11 +318,11 @@ fn a_closure_may_use_another_map_while_its_thread_ends() {
             let nested = move || {
                 map.get_with(&1, |_| {
                     let inner = other.get_with(&2, |value| {
-                        assert_eq!(panic_message(|| map.get(&3)), USED_THE_SAME_MAP, "the outer one");
-                        assert_eq!(panic_message(|| other.remove(&3)), USED_THE_SAME_MAP, "the inner one");
+                        assert_refused("", || map.get(&3)); // the outer closure's
+                        assert_refused("", || other.remove(&3)); // the inner closure's
                         *value
                     });
-                    assert_eq!(panic_message(|| map.get(&3)), USED_THE_SAME_MAP, "after the inner closure");
+                    assert_refused("", || map.get(&3)); // after the inner closure
                     inner
                 })
             };
