@@ -18,7 +18,6 @@ use std::process::ExitCode;
 use hairspring::delay_queue::Key;
 use hairspring::{DelayQueue, Duration, FutureExt};
 use tokio::net::UdpSocket;
-use tokio_stream::StreamExt;
 
 const DATAGRAMS: u32 = 2_000;
 /// The share that is lost each way, in percent.
@@ -77,7 +76,7 @@ impl Sender {
                     length?;
                     self.acknowledged(u32::from_be_bytes(ack));
                 }
-                Some(expired) = self.timers.next() => {
+                Some(expired) = self.timers.recv() => {
                     let sequence = expired.into_inner();
                     let (_, timeout) = self.in_flight.remove(&sequence).expect("a timer has its datagram");
                     self.send(sequence, (timeout * 2).min(LONGEST_TIMEOUT)).await?;
