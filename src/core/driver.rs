@@ -29,7 +29,7 @@ use tokio::task;
 use crate::clock::{self, Hooks, instant, source};
 use crate::core::alarm::driver_sleep::DriverSleep;
 use crate::core::alarm::{Alarm, TimerfdAlarm, TurnAlarm, has_threads};
-use crate::core::engine::{LONGEST_PATIENCE, PATIENCE_WITH_TIMERFD, Runner};
+use crate::core::engine::{PATIENCE_WITH_TIMERFD, Runner};
 use crate::core::memory::{TimerGuard, TimerHooks, TimerLease};
 use crate::util::sync::Counter;
 use crate::wheel::Tick;
@@ -113,8 +113,8 @@ impl Driver {
     fn timerfd(&mut self) -> io::Result<Arc<TimerfdAlarm>> {
         if self.timerfd.is_none() {
             let event = Waker::from(Arc::new(OnEvent(self.timer.clone())));
-            let is_alone = Handle::current().metrics().num_workers() == 1;
-            let patience = if is_alone { LONGEST_PATIENCE } else { self.patience };
+            // With one worker, nobody else could look.
+            let patience = (Handle::current().metrics().num_workers() > 1).then_some(self.patience);
             let io_is_found = self.timer.lease().engine().io.found();
             self.timerfd = Some(Arc::new(TimerfdAlarm::new(&event, io_is_found, patience)?));
         }

@@ -3,12 +3,12 @@
 //! The tasks wait on ordinary sleeps; this file knows neither deadlines nor time.
 //!
 //! While tasks wait, a thread watches the clocks. On Linux it sleeps on a `timerfd` that reports jumps. Where none
-//! does, or once the program has closed it, the thread compares the clocks once a second.
+//! does, the thread compares the clocks once a second.
 //
 // Invariants
 // 1. A task that checks its clock after it began to listen is woken if a clock jumps after that check, unless `listen`
 //    said that the thread cannot be started.
-// 2. The thread ends soon after no task waits any more, if its file is not closed, or else at the next jump.
+// 2. The thread ends soon after no task waits any more.
 // 3. A waker is never woken, cloned or dropped under the lock, nor on the thread that watches, unless no
 //    helper thread can be started.
 // 4. If jumps are reported, the file is armed before the thread starts and before it wakes tasks, and keeps a report
@@ -105,7 +105,7 @@ fn watch() {
     while jumps.is_watched {
         let (file, offsets) = (jumps.file, jumps.offsets);
         drop(jumps);
-        let may_have_jumped = file.is_some_and(|file| file.wait(None)) || {
+        let may_have_jumped = file.is_some_and(Timerfd::wait) || {
             std::thread::sleep(CHECK_INTERVAL);
             // If not, `offsets` stays: small adjustments add up to a jump.
             offsets.is_none_or(|before| Offsets::now().differ_from(before))
@@ -195,7 +195,7 @@ mod tests {
     /// Ends the wait of the thread, as a jump does.
     fn jump() {
         let now = Instant::now();
-        lock().file.expect("the system has one").set(Some(now), now).unwrap();
+        lock().file.expect("the system has one").set(Some(now), now);
     }
 
     // This is one test, because all tests of this program share the thread.

@@ -1,23 +1,19 @@
-//! A process that can open no more files, or that closes all of its files.
+//! Which files this crate opens, and a process that can open no more.
 
 use std::error::Error;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use crate::common::{HOUR, bare, current_thread, joined, ms, multi_thread, polled, until, wait_until};
-use crate::{alone, sleeps, threads_named, with_few_files};
+use crate::common::{HOUR, bare, current_thread, joined, ms, multi_thread, polled, until};
+use crate::{alone, threads_named, with_few_files};
 use futures::executor::block_on;
 use hairspring::timer::Alarm;
 use hairspring::{Timer, sleep, wall};
-use rustix::io::{Errno, fcntl_dupfd_cloexec};
+use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, setrlimit};
-use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
-use rustix::time::{timerfd_create, timerfd_gettime, timerfd_settime};
-use tokio::net::UdpSocket;
 
 const ALARM_THREAD: &str = "hairspring-a";
 
@@ -48,42 +44,10 @@ fn a_builder_reports_that_no_file_can_be_opened() {
     });
 }
 
-/// Waits until the alarm thread waits for its file. If the file is closed and its number reused just before that, the
-/// thread does not notice.
-fn wait_for_the_alarm_thread() {
-    let mut seen = 0;
-    while seen < 3 {
-        let asleep = threads_named(ALARM_THREAD).iter().any(|thread| sleeps(thread));
-        seen = if asleep { seen + 1 } else { 0 };
-        thread::yield_now();
-    }
-}
-
-/// Closes all files but the standard ones, as daemons do.
-fn close_all() {
-    wait_for_the_alarm_thread();
-    // More than the process may open.
-    (3..100).for_each(|file| {
-        let _ = nix::unistd::close(file);
-    });
-}
-
 /// The CPU time that this process has used.
 fn cpu_time() -> Duration {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     Duration::new(now.tv_sec.try_into().unwrap(), now.tv_nsec.try_into().unwrap())
-}
-
-/// Sleeps outside any runtime, and in new runtimes.
-fn sleeps_end() {
-    block_on(sleep(ms(5)));
-    for runtime in [current_thread(), multi_thread(1)] {
-        runtime.block_on(async {
-            tokio::spawn(sleep(ms(5))).await.unwrap();
-            let timer = Timer::builder().alarm(Alarm::Timerfd).build().unwrap();
-            timer.sleep(ms(5)).await;
-        });
-    }
 }
 
 /// Fails unless sleeping for a second takes hardly any CPU time.
@@ -92,51 +56,6 @@ fn a_sleep_is_idle() {
     block_on(sleep(ms(1_000)));
     let took = cpu_time().saturating_sub(before);
     assert!(took < ms(100), "sleeping for a second took {took:?} of CPU time");
-}
-
-/// Fails unless timers fire after the program has closed its files, and opened others with the same numbers.
-/// With other files nothing is due `soon`: an alarm thread that is about to wait would not notice.
-fn timers_fire_beside(others: &[fn() -> OwnedFd], soon: &[u64], sets_an_alarm: bool) {
-    let far = thread::spawn(|| block_on(sleep(HOUR)));
-    let jump = thread::spawn(|| block_on(wall::sleep_until(wall::now() + HOUR)));
-    let soon: Vec<_> = soon.iter().map(|&after| thread::spawn(move || block_on(sleep(ms(after))))).collect();
-    thread::sleep(ms(10));
-    close_all();
-    let others: Vec<OwnedFd> = others.iter().cycle().take(10).map(|open| open()).collect();
-    if sets_an_alarm {
-        block_on(sleep(ms(5)));
-    }
-    for soon in soon {
-        soon.join().unwrap();
-    }
-    sleeps_end();
-    assert!(others.iter().all(is_as_it_was), "a file of the program was changed");
-    assert!(!far.is_finished() && !jump.is_finished());
-}
-
-/// A bug that this crate had: the alarm thread kept waiting for a `timerfd` that had been closed.
-#[test]
-fn timers_fire_after_all_files_were_closed() {
-    with_few_files(|| {
-        timers_fire_beside(&[], &[20, 50], true);
-        a_sleep_is_idle();
-    });
-}
-
-/// The alarm thread wakes before anyone sets an alarm, so it is the first to find its file closed.
-#[test]
-fn timers_fire_if_files_are_closed_just_before() {
-    with_few_files(|| timers_fire_beside(&[], &[20, 50], false));
-}
-
-#[test]
-fn timers_fire_if_closed_file_numbers_are_reused() {
-    with_few_files(|| timers_fire_beside(&[null], &[], false));
-}
-
-#[test]
-fn timers_fire_if_another_timerfd_reuses_a_number() {
-    with_few_files(|| timers_fire_beside(&[alarm_clock], &[], false));
 }
 
 /// A bug that this crate had: in a process that may open no more files, as in some sandboxes, the alarm thread used a
@@ -151,26 +70,6 @@ fn a_process_that_may_have_no_files_is_idle() {
         a_sleep_is_idle();
         assert!(!far.is_finished());
     });
-}
-
-fn null() -> OwnedFd {
-    File::open("/dev/null").unwrap().into()
-}
-
-/// A `timerfd` that goes off in an hour.
-fn alarm_clock() -> OwnedFd {
-    let clock = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::empty()).unwrap();
-    let it_value = Timespec { tv_sec: 3_600, tv_nsec: 0 };
-    let once = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value };
-    timerfd_settime(&clock, TimerfdTimerFlags::empty(), &once).unwrap();
-    clock
-}
-
-fn is_as_it_was(file: &OwnedFd) -> bool {
-    match timerfd_gettime(file) {
-        Ok(time) => time.it_interval.tv_sec == 0 && (1_800..=3_600).contains(&time.it_value.tv_sec),
-        Err(error) => error == Errno::INVAL,
-    }
 }
 
 /// How many open files of the process have `name` in their path.
@@ -303,53 +202,6 @@ fn a_replaced_timer_releases_its_file() {
                 sleep(ms(1)).await;
             });
         }
-    });
-}
-
-/// The numbers of all open `timerfd`s.
-fn timerfds() -> Vec<RawFd> {
-    let link = |number: &RawFd| std::fs::read_link(format!("/proc/self/fd/{number}"));
-    (3..64).filter(|number| link(number).is_ok_and(|link| link.ends_with("anon_inode:[timerfd]"))).collect()
-}
-
-/// Uses a timer whose `timerfd` the program replaces by another file with the same number, which it passes to `take`.
-/// Returns once that timer has ended.
-async fn replace_timerfd<T>(other: OwnedFd, take: impl FnOnce(OwnedFd) -> T) -> T {
-    let before = timerfds();
-    let timer = Timer::builder().alarm(Alarm::Timerfd).build().unwrap();
-    timer.sleep(ms(1)).await;
-    let number = timerfds().into_iter().find(|number| !before.contains(number)).unwrap();
-    nix::unistd::close(number).unwrap();
-    // If a thread has just opened a file, that may have the number for a moment.
-    let mut copies = std::iter::repeat_with(|| fcntl_dupfd_cloexec(&other, number).unwrap());
-    let taken = take(copies.find(|copy| copy.as_raw_fd() == number).unwrap());
-    timer.sleep(ms(1)).await;
-    drop(timer);
-    until(|| tokio::runtime::Handle::current().metrics().num_alive_tasks() == 0).await;
-    taken
-}
-
-/// A bug that this crate had: each runtime whose `timerfd` the program had closed kept its own files for good.
-#[test]
-fn a_runtime_closes_its_files_although_its_timerfd_was_closed() {
-    with_few_files(|| {
-        // The alarm thread and tokio open files that they keep.
-        current_thread().block_on(sleep(ms(1)));
-        let before = open_files("");
-        for new in [current_thread, || multi_thread(1)].repeat(20) {
-            let clock = new().block_on(replace_timerfd(alarm_clock(), |clock| clock));
-            assert!(is_as_it_was(&clock), "a file of the program was changed");
-            // The same runtime waits for this one.
-            new().block_on(async {
-                let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap().into_std().unwrap();
-                let register = |socket: OwnedFd| UdpSocket::from_std(socket.into()).unwrap();
-                let socket = replace_timerfd(socket.into(), register).await;
-                socket.send_to(b"x", socket.local_addr().unwrap()).await.unwrap();
-                assert_eq!(socket.recv(&mut [0]).await.unwrap(), 1);
-            });
-        }
-        // A thread of this crate may still use the last runtime.
-        wait_until(|| open_files("") <= before);
     });
 }
 

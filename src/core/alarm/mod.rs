@@ -70,8 +70,6 @@ pub enum Alarm {
     Thread,
     /// A `timerfd` on which the runtime's I/O driver waits: as precise as `Thread`, and saves a thread switch per
     /// wake-up. Linux only; the runtime needs `enable_io`. It uses one open file.
-    ///
-    /// If the `timerfd` fails later, the timer continues with `Thread` and reports nothing.
     Timerfd,
     /// A tokio sleep, which fires one to two milliseconds late. The runtime needs `enable_time`.
     Tokio,

@@ -17,7 +17,7 @@ impl Timerfd {
         Timerfd::new()
     }
 
-    pub(in crate::core) fn set(&self, _: Option<Instant>, _: Instant) -> io::Result<()> {
+    pub(in crate::core) fn set(&self, _: Option<Instant>, _: Instant) {
         match *self {}
     }
 
@@ -25,22 +25,22 @@ impl Timerfd {
         match *self {}
     }
 
-    pub(in crate::core) fn wait(&self, _: Option<Duration>) -> bool {
+    pub(in crate::core) fn wait(&self) -> bool {
         match *self {}
     }
 }
 
 pub(crate) struct TimerfdAlarm {
     never: Timerfd,
-    pub(crate) patience: Duration,
+    pub(crate) patience: Option<Duration>,
 }
 
 impl TimerfdAlarm {
-    pub(crate) fn new(_: &Waker, _: bool, _: Duration) -> io::Result<Self> {
+    pub(crate) fn new(_: &Waker, _: bool, _: Option<Duration>) -> io::Result<Self> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    pub(crate) fn set(&self, _: Tick) -> io::Result<()> {
+    pub(crate) fn set(&self, _: Tick) -> bool {
         match self.never {}
     }
 

@@ -3,9 +3,8 @@
 //! It needs nothing from a runtime: timers work without `enable_time` and `enable_io`, even if every worker is busy.
 //!
 //! On Linux it sleeps on its own `timerfd`, which a booking sets with one system call and without waking the thread;
-//! most bookings only postpone the check that a driver has turned. Without a `timerfd`, the thread waits on a condition
-//! variable: on other systems, if there can be no `timerfd`, and once the program has closed it, when another
-//! thread takes over.
+//! most bookings only postpone the check that a driver has turned. On other systems, and where there can be no
+//! `timerfd`, the thread waits on a condition variable.
 //
 // Invariants
 // 1. A handler is called once per booking, at or after its instant. An id has at most one booking.
@@ -14,8 +13,7 @@
 // 3. Handlers are called without any lock of this module. One that panics does not stop the others.
 // 4. No waker of a user runs on this thread, unless no helper thread can be started.
 // 5. A forked process starts its own thread at its first booking, and knows nothing of its parent's bookings.
-// 6. The file is set only under the lock, to the instant at which the thread has to wake. If the program has closed it,
-//    the booking that notices starts another thread.
+// 6. The file is set only under the lock, to the instant at which the thread has to wake.
 // 7. Each operation on bookings takes logarithmic time: a process may have thousands of timers.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -56,13 +54,12 @@ struct AlarmThread {
 struct AlarmState {
     bookings: Bookings,
     thread: Thread,
-    /// `None` if there can be none, or the system does not let the thread wait for it, and once the program has closed
-    /// it.
+    /// `None` if there can be none, or the system does not let the thread wait for it.
     file: Option<&'static Timerfd>,
 }
 
 enum Thread {
-    /// Not started, refused by the system, or replaced because the program closed its file.
+    /// Not started, or refused by the system.
     Missing,
     /// Will check the bookings before it sleeps again.
     Awake,
@@ -125,14 +122,6 @@ impl Bookings {
     }
 }
 
-impl AlarmState {
-    /// Makes the file end the thread's sleep at `first`. Returns it, or `None` if there is none.
-    fn set_file(&mut self, first: Option<Instant>, now: impl Fn() -> Instant) -> Option<&'static Timerfd> {
-        self.file = self.file.filter(|file| file.set(first, now()).is_ok());
-        self.file
-    }
-}
-
 impl AlarmThread {
     fn new() -> Self {
         // In a model, loom has to see the wait.
@@ -163,24 +152,24 @@ impl AlarmThread {
     fn book(&'static self, id: BookingId, at: Instant, handler: &'static dyn AlarmHandler) {
         let mut state = self.lock();
         state.bookings.book(id, at, handler);
-        let (first, had_file) = (state.bookings.first(), state.file.is_some());
+        let first = state.bookings.first();
         if let Thread::Asleep { until } = state.thread {
             let is_earlier = |first| until.is_none_or(|until| first < until);
-            if first == until {
-                return;
-            } else if state.set_file(first, sync::now).is_some() {
-                state.thread = Thread::Asleep { until: first };
-                return;
-            } else if had_file {
-                state.thread = Thread::Missing;
-            } else if first.is_some_and(is_earlier) {
-                state.thread = Thread::Awake;
-                drop(state);
-                return self.changed.notify_one();
+            match state.file {
+                _ if first == until => {}
+                Some(file) => {
+                    file.set(first, sync::now());
+                    state.thread = Thread::Asleep { until: first };
+                }
+                None if first.is_some_and(is_earlier) => {
+                    state.thread = Thread::Awake;
+                    drop(state);
+                    self.changed.notify_one();
+                }
+                None => {}
             }
-        }
-        // After a fork, or if the file was closed. If no thread can be started, the next booking tries again.
-        if matches!(state.thread, Thread::Missing) {
+        } else if matches!(state.thread, Thread::Missing) {
+            // After a fork. If no thread can be started, the next booking tries again.
             drop(state);
             let _ = self.start();
         }
@@ -189,36 +178,33 @@ impl AlarmThread {
     fn run(&'static self) {
         copy_the_main_threads_priority();
         let mut state = self.lock();
-        while let Some(next) = self.round(state) {
-            state = next;
+        loop {
+            state = self.round(state);
         }
     }
 
-    /// Calls the first due handler, or sleeps until one may be due. Returns `None` if another thread has taken over.
-    fn round(&'static self, mut state: Guard<'static>) -> Option<Guard<'static>> {
+    /// Calls the first due handler, or sleeps until one may be due.
+    fn round(&'static self, mut state: Guard<'static>) -> Guard<'static> {
         let now = sync::now();
         if let Some(handler) = state.bookings.take_due(now) {
             drop(state);
             catch_panic(|| handler.alarm());
-            return Some(self.lock());
+            return self.lock();
         }
         let until = state.bookings.first();
-        let file = state.set_file(until, || now);
         state.thread = Thread::Asleep { until };
-        let left = until.map(|until| until.duration_since(now));
-        if let Some(file) = file {
+        if let Some(file) = state.file {
+            file.set(until, now);
             drop(state);
-            let can_wait = file.wait(left);
+            let can_wait = file.wait();
             state = self.lock();
-            if state.file.is_none() && !matches!(state.thread, Thread::Missing) {
-                return None;
-            }
             state.file = state.file.filter(|_| can_wait);
         } else {
+            let left = until.map(|until| until.duration_since(now));
             state = self.wait(state, left, MAX_OVERSLEEP);
         }
         state.thread = Thread::Awake;
-        Some(state)
+        state
     }
 
     /// Unlocks, and sleeps for `left`, or forever if that is `None`. May return early. A wait may end `late`.
@@ -254,7 +240,7 @@ pub(crate) mod modelled {
         let alarm = alarm();
         let mut state = alarm.lock();
         while !done() {
-            state = alarm.round(state).expect("no file is closed in a model");
+            state = alarm.round(state);
         }
     }
 

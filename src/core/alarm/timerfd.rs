@@ -5,8 +5,7 @@
 //! keeps its place in that order, and its tick, until it is reported: until then it may only be set to an earlier tick.
 //
 // Invariants
-// 1. Another file under our number is never closed, and another `timerfd` is set back to its remaining time: the
-//    program may have closed all files and opened others. A forked process leaves its parent's file alone.
+// 1. A forked process leaves its parent's file, and its place in the I/O driver, alone.
 // 2. `armed` is never later than the time for which the system has set the file. Only a report lets it become later.
 // 3. A file that has gone off is not set again before it was reported.
 
@@ -22,7 +21,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
-use rustix::time::{timerfd_create, timerfd_gettime, timerfd_settime};
+use rustix::time::{timerfd_create, timerfd_settime};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::task::coop::unconstrained;
@@ -38,26 +37,11 @@ const AT_ONCE: Duration = Duration::from_nanos(1);
 /// The longest wait, far below any overflow of the kernel's clock. The thread then checks again.
 const LONGEST: Duration = Duration::from_secs(10 * 365 * 86_400);
 
-/// The interval of the first `timerfd`, in seconds: fifty years. Each later one has a second more.
-const INTERVAL: i64 = 50 * 365 * 86_400;
-
-/// How much longer than expected a wait may take: the program may have just reused the file's number.
-const OVERDUE: Duration = Duration::from_secs(1);
-
-const NEVER: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
-
 /// In `TimerfdAlarm::armed`.
 const NOT_SET: u64 = u64::MAX;
 
-/// A `timerfd`. Setting it fails if its number belongs to another file by now, or in a forked process.
 #[derive(Debug)]
-pub(in crate::core) struct Timerfd {
-    /// `None` once the file is left to whatever has its number.
-    fd: Option<OwnedFd>,
-    /// A unique interval. The system returns it, which identifies the file.
-    mark: Timespec,
-    process: u32,
-}
+pub(in crate::core) struct Timerfd(OwnedFd);
 
 impl Timerfd {
     pub(in crate::core) fn new() -> io::Result<Timerfd> {
@@ -70,19 +54,15 @@ impl Timerfd {
     }
 
     fn on(clock: TimerfdClockId) -> io::Result<Timerfd> {
-        static NEXT: Counter = Counter::new(0);
-        let number = i64::try_from(NEXT.fetch_add(1, Relaxed)).unwrap_or(0);
-        let mark = Timespec { tv_sec: INTERVAL + number, tv_nsec: 0 };
-        let fd = timerfd_create(clock, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC)?;
-        timerfd_settime(&fd, TimerfdTimerFlags::empty(), &Itimerspec { it_interval: mark, it_value: NEVER })?;
-        Ok(Timerfd { fd: Some(fd), mark, process: generation() })
+        Ok(Timerfd(timerfd_create(clock, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC)?))
     }
 
     /// Sets when it expires, replacing the last time; `None` for never.
-    pub(in crate::core) fn set(&self, at: Option<Instant>, now: Instant) -> io::Result<()> {
+    /// Panics if the program has closed the file.
+    pub(in crate::core) fn set(&self, at: Option<Instant>, now: Instant) {
         let wait = at.map_or(Duration::ZERO, |at| at.duration_since(now).clamp(AT_ONCE, LONGEST));
         let wait = Timespec::try_from(wait).expect("ten years at most");
-        Ok(self.set_time(TimerfdTimerFlags::empty(), wait)?)
+        self.set_time(TimerfdTimerFlags::empty(), wait).expect("only this crate closes its `timerfd`s");
     }
 
     /// Makes a file on the wall clock expire at the next jump of a clock, or after `limit`: Linux cancels it when the
@@ -97,53 +77,38 @@ impl Timerfd {
         matches!(set, Ok(()) | Err(Errno::CANCELED))
     }
 
-    /// Fails as setting it does.
-    fn check(&self) -> io::Result<()> {
-        let is_ours = self.ours().and_then(timerfd_gettime)?.it_interval == self.mark;
-        if is_ours { Ok(()) } else { Err(Errno::BADF.into()) }
-    }
-
-    fn ours(&self) -> Result<&OwnedFd, Errno> {
-        self.fd.as_ref().filter(|_| self.process == generation()).ok_or(Errno::BADF)
-    }
-
     fn set_time(&self, flags: TimerfdTimerFlags, it_value: Timespec) -> Result<(), Errno> {
-        let fd = self.ours()?;
-        let before = timerfd_settime(fd, flags, &Itimerspec { it_interval: self.mark, it_value })?;
-        if before.it_interval == self.mark {
-            return Ok(());
-        }
-        let _ = timerfd_settime(fd, TimerfdTimerFlags::empty(), &before);
-        Err(Errno::BADF)
+        let once = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value };
+        timerfd_settime(&self.0, flags, &once).map(drop)
     }
 
-    /// Waits until it expires, expected after `left`. May return early. If the file was closed, the next `set` notices.
-    /// Returns `false` if the system does not let this process wait for files: it may open none any more.
-    pub(in crate::core) fn wait(&self, left: Option<Duration>) -> bool {
-        let limit = left.and_then(|left| Timespec::try_from((left + OVERDUE).min(LONGEST)).ok());
-        let file = self.fd.as_ref().expect("only a driver's alarm gives up its file");
-        poll(&mut [PollFd::new(file, PollFlags::IN)], limit.as_ref()) != Err(Errno::INVAL)
+    /// Waits until it expires. May return early. Returns `false` if the system does not let this process wait for files:
+    /// it may open none any more.
+    pub(in crate::core) fn wait(&self) -> bool {
+        poll(&mut [PollFd::new(&self.0, PollFlags::IN)], None) != Err(Errno::INVAL)
     }
 }
 
 impl AsRawFd for Timerfd {
     fn as_raw_fd(&self) -> RawFd {
-        self.fd.as_ref().map_or(-1, AsRawFd::as_raw_fd)
+        self.0.as_raw_fd()
     }
 }
 
 pub(crate) struct TimerfdAlarm {
-    fd: AsyncFd<Timerfd>,
+    /// `None` only while it is dropped.
+    fd: Option<AsyncFd<Timerfd>>,
+    process: u32,
     /// The tick for which it is set; never once that was reported. Changes only under the lock of its engine.
     armed: Counter,
-    /// How late a turn may be before another worker is made to look.
-    pub(crate) patience: Duration,
+    /// How late a turn may be before another worker is made to look. `None` if there is no other.
+    pub(crate) patience: Option<Duration>,
 }
 
 impl TimerfdAlarm {
     /// One that calls `waker` when it goes off. Fails if the system has none to give, and outside a runtime with
     /// `enable_io`.
-    pub(crate) fn new(waker: &Waker, io_is_found: bool, patience: Duration) -> io::Result<Self> {
+    pub(crate) fn new(waker: &Waker, io_is_found: bool, patience: Option<Duration>) -> io::Result<Self> {
         if !io_is_found && there_is_no_epoll() {
             return Err(io::ErrorKind::Unsupported.into());
         }
@@ -152,24 +117,31 @@ impl TimerfdAlarm {
             #[allow(deprecated)] // In favour of an unsafe function for I/O safe types, of which `Timerfd` is one.
             AsyncFd::with_interest(fd, Interest::READABLE)
         })??;
-        let alarm = TimerfdAlarm { fd, armed: Counter::new(NOT_SET), patience };
+        let alarm = TimerfdAlarm { fd: Some(fd), process: generation(), armed: Counter::new(NOT_SET), patience };
         alarm.reported(waker)?;
         Ok(alarm)
     }
 
-    /// Lets it go off at a tick, or earlier. Fails if the program has closed the file, or in a forked process.
-    pub(crate) fn set(&self, tick: Tick) -> io::Result<()> {
-        let (before, now) = (Tick(self.armed.fetch_min(tick.0, Relaxed)), Instant::now());
-        if before <= tick || clock::instant_of(before).into_std() <= now {
-            return self.fd.get_ref().check();
+    fn fd(&self) -> &AsyncFd<Timerfd> {
+        self.fd.as_ref().expect("it is not being dropped")
+    }
+
+    /// Lets it go off at a tick, or earlier. Returns `false` in a forked process.
+    pub(crate) fn set(&self, tick: Tick) -> bool {
+        if self.process != generation() {
+            return false;
         }
-        self.fd.get_ref().set(Some(clock::instant_of(tick).into_std()), now)
+        let (before, now) = (Tick(self.armed.fetch_min(tick.0, Relaxed)), Instant::now());
+        if before > tick && clock::instant_of(before).into_std() > now {
+            self.fd().get_ref().set(Some(clock::instant_of(tick).into_std()), now);
+        }
+        true
     }
 
     /// Takes the I/O driver's report, if there is one: the tick for which the alarm was set. The next calls `waker`.
     pub(crate) fn reported(&self, waker: &Waker) -> io::Result<Option<Tick>> {
         let mut is_reported = false;
-        let report = poll_fn(|cx| self.fd.poll_read_ready(cx).map_ok(|mut ready| ready.clear_ready()));
+        let report = poll_fn(|cx| self.fd().poll_read_ready(cx).map_ok(|mut ready| ready.clear_ready()));
         // It must not use up the budget of a task.
         let mut report = pin!(unconstrained(report));
         while let Poll::Ready(cleared) = report.as_mut().poll(&mut Context::from_waker(waker)) {
@@ -200,16 +172,17 @@ fn there_is_no_epoll() -> bool {
 
 impl Drop for TimerfdAlarm {
     fn drop(&mut self) {
-        // The number may be another file's by now, and a forked process shares the I/O driver with its parent. Without
-        // a number, this closes nothing and removes nothing from the driver, but lets go of the runtime.
-        if self.fd.get_ref().set(None, Instant::now()).is_err() {
-            std::mem::forget(self.fd.get_mut().fd.take());
+        // A forked process shares the I/O driver with its parent.
+        if self.process != generation() {
+            std::mem::forget(self.fd.take());
         }
     }
 }
 
 #[cfg(all(test, not(hairspring_loom)))]
 mod tests {
+    use rustix::time::timerfd_gettime;
+
     use super::*;
     use crate::wheel::Ticks;
 
@@ -234,24 +207,24 @@ mod tests {
     fn an_alarm_that_has_gone_off_keeps_its_tick_until_it_is_reported() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
         runtime.block_on(async {
-            let alarm = TimerfdAlarm::new(Waker::noop(), true, Duration::ZERO).unwrap();
+            let alarm = TimerfdAlarm::new(Waker::noop(), true, None).unwrap();
             let reported = || alarm.reported(Waker::noop()).unwrap();
             let now = clock::now();
             let (before, hour) = (Tick(now.0 - 1), Ticks(3_600_000_000_000));
             pass().await;
             assert_eq!(reported(), None, "it was not set");
             for later in [before, now, now + hour] {
-                alarm.set(before).unwrap();
-                alarm.set(later).unwrap();
+                alarm.set(before);
+                alarm.set(later);
                 alarm.wait_until_it_has_gone_off();
-                alarm.set(later).unwrap();
+                alarm.set(later);
                 pass().await;
                 assert_eq!((reported(), reported()), (Some(before), None));
             }
-            alarm.set(now + hour).unwrap();
+            alarm.set(now + hour);
             assert!(alarm.remaining() > Duration::from_secs(1), "after the report it may be later");
-            alarm.set(now).unwrap();
-            alarm.set(now + hour).unwrap();
+            alarm.set(now);
+            alarm.set(now + hour);
             alarm.wait_until_it_has_gone_off();
             pass().await;
             assert_eq!(reported(), Some(now));
@@ -261,21 +234,14 @@ mod tests {
     impl TimerfdAlarm {
         /// Not if that takes long.
         fn wait_until_it_has_gone_off(&self) {
-            // Then its interval begins.
-            while self.remaining() < Duration::from_secs(86_400) {
+            while !self.remaining().is_zero() {
                 assert!(self.remaining() < Duration::from_secs(60), "it was set to a later time");
             }
         }
 
         /// How long it is until it goes off.
         pub(crate) fn remaining(&self) -> Duration {
-            timerfd_gettime(self.fd.get_ref().fd.as_ref().unwrap()).unwrap().it_value.try_into().unwrap()
-        }
-
-        /// Lets it look like another file with the same number.
-        pub(crate) fn become_another(&self) {
-            let other = Itimerspec { it_interval: NEVER, it_value: NEVER };
-            timerfd_settime(self.fd.get_ref().fd.as_ref().unwrap(), TimerfdTimerFlags::empty(), &other).unwrap();
+            timerfd_gettime(&self.fd().get_ref().0).unwrap().it_value.try_into().unwrap()
         }
     }
 }

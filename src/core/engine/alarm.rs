@@ -19,9 +19,8 @@ use crate::wheel::Tick;
 /// long. Without a driver, how long a turn may take to begin before the helper thread is called again.
 pub(super) const PATIENCE: Duration = Duration::from_millis(1);
 
-/// The longest time between two such calls. With one worker, how late the report of a `timerfd` may be: nobody else could
-/// look, and this only finds out that the program has closed the file.
-pub(crate) const LONGEST_PATIENCE: Duration = Duration::from_secs(1);
+/// The longest time between two such calls.
+pub(super) const LONGEST_PATIENCE: Duration = Duration::from_secs(1);
 
 /// How late the report of a `timerfd` may be before the driver's task is woken, for another worker to come to the I/O
 /// driver. `PATIENCE`, if one was late within `DISTRUST`: a worker that took its events, and then blocks, does not look
@@ -59,8 +58,8 @@ impl EngineState {
         match &self.alarm {
             TurnAlarm::Tokio(_) | TurnAlarm::Paused => None,
             TurnAlarm::Thread => Some(Duration::ZERO),
-            TurnAlarm::Timerfd(alarm) if self.is_distrusted(now) => Some(alarm.patience.min(PATIENCE)),
-            TurnAlarm::Timerfd(alarm) => Some(alarm.patience),
+            TurnAlarm::Timerfd(alarm) if self.is_distrusted(now) => alarm.patience.map(|time| time.min(PATIENCE)),
+            TurnAlarm::Timerfd(alarm) => alarm.patience,
         }
     }
 }
@@ -84,7 +83,7 @@ impl Engine {
     /// Makes the alarm go off at once. Returns `false` if that is not in the runtime, but the alarm thread's.
     pub(super) fn set_off_alarm(&'static self, state: &mut Locked<'_, EngineState>) -> bool {
         match &mut state.alarm {
-            TurnAlarm::Timerfd(alarm) if alarm.set(source::system_now()).is_err() => state.alarm = TurnAlarm::Thread,
+            TurnAlarm::Timerfd(alarm) if !alarm.set(source::system_now()) => state.alarm = TurnAlarm::Thread,
             TurnAlarm::Tokio(sleep) => sleep.set_soon(Tick::ZERO),
             _ => {}
         }
@@ -127,7 +126,7 @@ impl Engine {
             self.set_alarm(&mut state, next_wake);
             return Due::Nothing;
         }
-        if matches!(&state.alarm, TurnAlarm::Timerfd(alarm) if alarm.patience == PATIENCE_WITH_TIMERFD) {
+        if matches!(&state.alarm, TurnAlarm::Timerfd(alarm) if alarm.patience == Some(PATIENCE_WITH_TIMERFD)) {
             state.was_late = Some(now);
         }
         state.leave();
@@ -137,9 +136,8 @@ impl Engine {
     pub(super) fn set_alarm(&'static self, state: &mut Locked<'_, EngineState>, tick: Tick) {
         if tick < Tick::MAX {
             match &mut state.alarm {
-                // Setting it fails if the program has closed the file, or in a forked process. The driver keeps the
-                // alarm.
-                TurnAlarm::Timerfd(alarm) if alarm.set(tick).is_err() => state.alarm = TurnAlarm::Thread,
+                // In a forked process. The driver keeps the alarm.
+                TurnAlarm::Timerfd(alarm) if !alarm.set(tick) => state.alarm = TurnAlarm::Thread,
                 TurnAlarm::Tokio(sleep) => sleep.set_soon(tick),
                 _ => {}
             }
@@ -157,7 +155,7 @@ impl Engine {
     /// postpones a check that is due soon, to save a wake-up: it was on time, or has yet to go off. Not while it is
     /// distrusted.
     fn check_at(&'static self, state: &mut Locked<'_, EngineState>, now: Instant, at: Instant) {
-        let is_trusted = matches!(&state.alarm, TurnAlarm::Timerfd(alarm) if !alarm.patience.is_zero());
+        let is_trusted = matches!(&state.alarm, TurnAlarm::Timerfd(alarm) if alarm.patience != Some(Duration::ZERO));
         let is_trusted = is_trusted && !state.is_distrusted(now);
         let at = match state.checks_at {
             Some(before) if is_trusted && before < now + BETWEEN_CHECKS * 3 / 4 => at.max(now + BETWEEN_CHECKS),

@@ -31,7 +31,7 @@ use std::time::Instant;
 
 use tokio::runtime::Handle;
 
-pub(crate) use self::alarm::{LONGEST_PATIENCE, PATIENCE_WITH_TIMERFD};
+pub(crate) use self::alarm::PATIENCE_WITH_TIMERFD;
 pub(crate) use self::turn::Runner;
 use crate::clock::instant;
 use crate::clock::source::Source;
