@@ -3,6 +3,9 @@
 // Invariants
 // 1. If there is a limit, `taken` is never less than the number of entries, and equals it while no shard is locked.
 // 2. Without a limit nothing is counted, and threads share no memory here.
+//
+// They hold because an entry takes its room before it is inserted, and gives it back after it was removed, before its
+// shard is unlocked.
 
 use crate::util::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 

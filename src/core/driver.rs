@@ -14,6 +14,9 @@
 // 2. A poll that brings no turn by itself lets an alarm bring one, or waits for a pass.
 // 3. Dropping the driver ends its timer and wakes all waiting tasks. The driver completes once the timer has ended.
 // 4. If the runtime lacks what an alarm needs, the driver uses the alarm thread.
+//
+// They hold because a turn gets its tick from what the runtime's own drivers have reported, or from before a pass: a
+// poll of the task, which says nothing about them, adds none.
 
 use std::future::Future;
 use std::io;

@@ -3,7 +3,10 @@
 //
 // Invariants
 // 1. Each use of the same memory has its own epoch; it returns after 2^24 uses.
-// 2. A use that has no holder left gets no new one.
+// 2. A use that has no user left gets no new one.
+//
+// They hold because the epoch and the count are one atomic word: who joins or leaves compares the one and changes the
+// other in one step.
 
 use crate::util::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
@@ -21,13 +24,13 @@ impl Epoch {
     }
 }
 
-/// The holders of a use: its epoch in the upper half of the word, whether it is open, and their number.
+/// The users of a use: its epoch in the upper half of the word, whether it is open, and their number.
 pub(crate) struct RefCount(AtomicU64);
 
 const OPEN: u64 = 1 << 31;
 
-fn pack(epoch: Epoch, open: u64, holders: u64) -> u64 {
-    u64::from(epoch.0) << 32 | open | holders
+fn pack(epoch: Epoch, open: u64, users: u64) -> u64 {
+    u64::from(epoch.0) << 32 | open | users
 }
 
 impl RefCount {
@@ -40,12 +43,12 @@ impl RefCount {
         Epoch((self.0.load(SeqCst) >> 32) as u32)
     }
 
-    /// Begins a use, with one holder.
+    /// Begins a use, with one user.
     pub(crate) fn begin(&self, epoch: Epoch) {
         self.0.store(pack(epoch, OPEN, 1), SeqCst);
     }
 
-    /// Ends a use, which keeps its holders. Returns `false` if it has ended before.
+    /// Ends a use, which keeps its users. Returns `false` if it has ended before.
     pub(crate) fn end(&self, epoch: Epoch) -> bool {
         self.change(epoch, |now| now & !OPEN).is_ok_and(|before| before & OPEN != 0)
     }
@@ -55,12 +58,12 @@ impl RefCount {
         self.0.load(SeqCst) & !(OPEN - 1) == pack(epoch, OPEN, 0)
     }
 
-    /// Adds a holder. Returns `false` if the use has none left.
+    /// Adds a user. Returns `false` if the use has none left.
     pub(crate) fn join(&self, epoch: Epoch) -> bool {
         self.change(epoch, |now| now + 1).is_ok()
     }
 
-    /// Removes a holder, if the use has any. Returns whether it was the last.
+    /// Removes a user, if the use has any. Returns whether it was the last.
     pub(crate) fn leave(&self, epoch: Epoch) -> bool {
         self.change(epoch, |now| now - 1).is_ok_and(|before| before & (OPEN - 1) == 1)
     }
@@ -85,19 +88,17 @@ mod tests {
 
     #[test]
     fn nobody_joins_a_use_that_has_ended() {
-        let holders = RefCount::none();
-        assert!(!holders.join(Epoch(0)), "none has begun");
+        let users = RefCount::none();
+        assert!(!users.join(Epoch(0)), "none has begun");
         for epoch in [Epoch(0), Epoch(1), Epoch::LAST] {
             let others = [epoch.next(), Epoch(epoch.0.wrapping_sub(1) & Epoch::LAST.0)];
-            holders.begin(epoch);
-            assert!(holders.join(epoch) && !others.iter().any(|&other| holders.join(other) || holders.leave(other)));
-            assert!(
-                holders.is_open(epoch) && !others.iter().any(|&other| holders.is_open(other) || holders.end(other))
-            );
-            assert!(!holders.leave(epoch));
-            assert!(holders.end(epoch) && !holders.end(epoch) && !holders.is_open(epoch), "once");
-            assert!(holders.are_any(epoch) && holders.leave(epoch), "the last");
-            assert!(!holders.join(epoch) && !holders.leave(epoch) && !holders.are_any(epoch));
+            users.begin(epoch);
+            assert!(users.join(epoch) && !others.iter().any(|&other| users.join(other) || users.leave(other)));
+            assert!(users.is_open(epoch) && !others.iter().any(|&other| users.is_open(other) || users.end(other)));
+            assert!(!users.leave(epoch));
+            assert!(users.end(epoch) && !users.end(epoch) && !users.is_open(epoch), "once");
+            assert!(users.are_any(epoch) && users.leave(epoch), "the last");
+            assert!(!users.join(epoch) && !users.leave(epoch) && !users.are_any(epoch));
         }
     }
 }

@@ -7,6 +7,9 @@
 // 1. Work that was sent is done in order, by one thread.
 // 2. If no thread can be started, the sender does the work.
 // 3. An idle thread ends after a while. A program that needs no helper has none.
+//
+// They hold because the queue and `is_served` change under one lock: a thread that leaves says so while the queue is
+// empty, and whoever sends after that starts the next.
 
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -13,6 +13,9 @@
 //    helper thread can be started.
 // 4. If jumps are reported, the file is armed before the thread starts and before it wakes tasks, and keeps a report
 //    until it is armed again: no jump is missed in between.
+//
+// They hold because a task is listed before it checks its clock, and the file is armed before the thread looks at the
+// list.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;

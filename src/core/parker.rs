@@ -15,6 +15,9 @@
 //    thread that is called scans again.
 // 4. A [`Next`] changes only under the lock of its wheel, and is never later than the wheel's earliest deadline.
 // 5. No task is woken, and no waker is cloned or dropped, under the lock.
+//
+// They hold because each side stores before it loads, and of two such threads at least one sees the other's store. All
+// else changes under the lock.
 
 use std::ops::{Deref, DerefMut};
 

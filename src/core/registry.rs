@@ -5,6 +5,9 @@
 //
 // Invariants
 // 1. A runtime has one timer at a time, which is found by the runtime's id until its driver is dropped.
+//
+// It holds because timers are listed and removed under one lock, and a driver's task that is dropped removes no
+// other's.
 
 use std::collections::HashMap;
 use std::sync::{Arc, RwLock, RwLockWriteGuard};

@@ -11,6 +11,8 @@
 //
 // Invariants
 // 1. A timer that was closed or replaced is never remembered.
+//
+// It holds because each use asks whether the timer still is the default, and one that is not never is again.
 
 use std::cell::{Cell, RefCell};
 

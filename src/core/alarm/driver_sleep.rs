@@ -3,6 +3,8 @@
 //
 // Invariants
 // 1. The sleep calls its waker from within tokio's own firing, so tests see timers fire at the same points as tokio's.
+//
+// It holds because tokio calls the waker of the last poll, and only `set` polls the sleep.
 
 use std::future::Future;
 use std::io;

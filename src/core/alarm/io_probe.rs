@@ -21,6 +21,9 @@
 // 3. Checks run on the alarm thread, so there is one at a time in the process, and no thread is started for them. In
 //    the first half second some are booked, so that most programs have an answer before any limit passes; later ones
 //    come with turns, so an idle program makes none.
+//
+// They hold because tokio counts how often each worker parks: if the counts before and after the look are equal, all
+// were parked meanwhile.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

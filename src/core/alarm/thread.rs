@@ -15,6 +15,9 @@
 // 5. A forked process starts its own thread at its first booking, and knows nothing of its parent's bookings.
 // 6. The file is set only under the lock, to the instant at which the thread has to wake.
 // 7. Each operation on bookings takes logarithmic time: a process may have thousands of timers.
+//
+// They hold because the bookings, and until when the thread sleeps, are under one lock, and only the thread goes to
+// sleep: whoever books finds it asleep and ends that, or awake, and it looks again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;

@@ -8,6 +8,8 @@
 // 1. A forked process leaves its parent's file, and its place in the I/O driver, alone.
 // 2. `armed` is never later than the time for which the system has set the file. Only a report lets it become later.
 // 3. A file that has gone off is not set again before it was reported.
+//
+// They hold because an alarm is set, and its report is taken, only under the lock of its engine.
 
 use std::fs::{read_dir, read_link};
 use std::future::{Future, poll_fn};

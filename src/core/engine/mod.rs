@@ -17,6 +17,9 @@
 // 5. A timer that has ended keeps no waker, no alarm and no runtime.
 // 6. Nobody who registers a deadline wakes the driver's task, except on a paused clock: tokio keeps a task that a
 //    worker wakes for that worker, which may compute.
+//
+// They hold because the phase and the alarm that goes with it change under one lock: whoever finds `Idle` finds an
+// alarm, and whoever finds `Away` leaves the turn to the thread that was called.
 
 mod alarm;
 #[cfg(feature = "test-util")]

@@ -2,9 +2,12 @@
 //! epoch. [`TimerGuard`] and [`Owner`] keep that use from ending, each in its way.
 //
 // Invariants
-// 1. A memory becomes free when the last holder of an ended timer lets go: once per use.
-// 2. A thread that reads a timer's counts holds the memory while it does.
+// 1. A memory becomes free when the last guard of an ended timer goes: once per use.
+// 2. A thread that reads a timer's counts keeps the memory while it does.
 // 3. Any thread that finds the timer unneeded ends it.
+//
+// They hold because whether a timer is open, and how many guards it has, is one atomic word: who takes the last guard
+// away gives the memory back, and from none nobody gets another.
 
 use std::io;
 use std::sync::Arc;
@@ -52,7 +55,7 @@ pub(crate) struct TimerGuard(TimerLease);
 /// Owns a timer: all handles share one owner, and the registry has one for each runtime's timer. Once all owners and
 /// all sleeps created through a handle are gone, the timer ends as soon as nothing waits on it.
 ///
-/// Holds the memory, so the counts can be read after the timer has ended.
+/// Keeps the memory, so the counts can be read after the timer has ended.
 pub(crate) struct Owner {
     timer: TimerGuard,
     /// Whether the timer was created implicitly. No handle may end it then.
@@ -162,12 +165,12 @@ impl TimerLease {
         self.memory.refs.is_open(self.epoch)
     }
 
-    /// Holds the memory. Returns `None` if the timer has ended and has no other holder.
+    /// Keeps the memory. Returns `None` if the timer has ended and has no other guard.
     pub(crate) fn try_guard(self) -> Option<TimerGuard> {
         self.memory.refs.join(self.epoch).then(|| TimerGuard(self))
     }
 
-    /// Like `try_guard`, for a timer that has not ended or has another holder.
+    /// Like `try_guard`, for a timer that has not ended or has another guard.
     pub(crate) fn guard(self) -> TimerGuard {
         self.try_guard().expect("the timer has not ended")
     }
@@ -185,7 +188,7 @@ impl TimerLease {
         }
         self.engine().close();
         let pending = self.all().iter().map(Shard::close).sum();
-        // The thread that ends a timer takes over its initial holder.
+        // The thread that ends a timer takes over its first guard.
         self.let_go();
         Some(pending)
     }

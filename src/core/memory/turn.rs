@@ -3,7 +3,10 @@
 // Invariants
 // 1. A turn does not lock a shard in which nothing is due. It wakes about 1,024 tasks at most, and takes at most
 //    256 locks before other tasks run; for a clock that a test has moved, as many as are due.
-// 2. A thread that fires timers holds the memory while it does.
+// 2. A thread that fires timers keeps the memory while it does.
+//
+// They hold because a turn reads `next` of a shard before it locks it, counts what it does, and is run only by what has
+// a guard.
 
 use super::{TimerGuard, TimerLease};
 use crate::clock::source;

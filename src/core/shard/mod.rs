@@ -9,6 +9,9 @@
 // 4. A waker is never woken, cloned or dropped under the lock: it is user code and may call back.
 // 5. A shard serves one timer at a time, named by an epoch, and takes no entries for another. Keys are never used
 //    twice, so those of an earlier epoch find nothing.
+//
+// They hold because all changes are made under the lock, and what is read without it errs on the safe side if it is out
+// of date: an early `next` costs a look, an early `fired_through` a lock, and an old epoch finds nothing.
 
 mod lease;
 
