@@ -8,7 +8,8 @@
 // Invariants
 // 1. A task that checks its clock after it began to listen is woken if a clock jumps after that check, unless `listen`
 //    said that the thread cannot be started.
-// 2. The thread ends soon after no task waits any more.
+// 2. A thread that compares the clocks ends soon after no task waits any more. One that sleeps on the file may stay: it
+//    ends at the next jump.
 // 3. A waker is never woken, cloned or dropped under the lock, nor on the thread that watches, unless no
 //    helper thread can be started.
 // 4. If jumps are reported, the file is armed before the thread starts and before it wakes tasks, and keeps a report
@@ -35,9 +36,6 @@ use crate::util::sync::{Counter, MODELLED, Mutex, MutexGuard, per_process, unpoi
 /// How often clocks are compared if the system does not report jumps.
 pub(crate) const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long the thread stays after the last task has left: one that sleeps repeatedly starts few threads.
-const MAX_IDLE: Duration = Duration::from_secs(10);
-
 #[derive(Default)]
 struct Jumps {
     waiting: BTreeMap<u64, WaitingTask>,
@@ -45,8 +43,6 @@ struct Jumps {
     is_watched: bool,
     /// Reports jumps to the thread. If there is none, the thread compares the clocks with `offsets`.
     file: Option<&'static Timerfd>,
-    /// Whether the file ends the thread's sleep without a jump, because no task waited at some time.
-    ends_soon: bool,
     offsets: Option<Offsets>,
 }
 
@@ -96,8 +92,8 @@ impl Jumps {
 
     /// Lets the thread notice every jump from here on.
     fn arm(&mut self) {
-        self.file = self.file.filter(|file| file.watch_for_jumps(None));
-        (self.ends_soon, self.offsets) = (false, Some(Offsets::now()));
+        self.file = self.file.filter(|file| file.watch_for_jumps());
+        self.offsets = Some(Offsets::now());
     }
 }
 
@@ -152,12 +148,7 @@ impl JumpListener {
 
     pub(crate) fn leave(&mut self) {
         let Some(number) = self.number.take() else { return };
-        let mut jumps = lock();
-        let left = jumps.waiting.remove(&number);
-        if jumps.waiting.is_empty() && !jumps.ends_soon {
-            jumps.ends_soon = jumps.file.is_some_and(|file| file.watch_for_jumps(Some(MAX_IDLE)));
-        }
-        drop(jumps);
+        let left = lock().waiting.remove(&number);
         // Drops the waker after unlocking.
         drop(left);
     }
@@ -212,10 +203,6 @@ mod tests {
             jump();
             wait_until("a jump wakes it", || woken.0.load(SeqCst) == jumps);
         }
-        listener.leave();
-        assert!(lock().ends_soon, "the thread ends after a while");
-        assert!(listener.listen(&waker));
-        assert!(lock().ends_soon, "a new listener makes no system call");
         drop(listener);
         jump();
         wait_until("the thread ends", || !lock().is_watched);

@@ -21,7 +21,7 @@ impl Timerfd {
         match *self {}
     }
 
-    pub(in crate::core) fn watch_for_jumps(&self, _: Option<Duration>) -> bool {
+    pub(in crate::core) fn watch_for_jumps(&self) -> bool {
         match *self {}
     }
 

@@ -18,7 +18,7 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::task::{Context, Poll, Waker};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
@@ -67,14 +67,11 @@ impl Timerfd {
         self.set_time(TimerfdTimerFlags::empty(), wait).expect("only this crate closes its `timerfd`s");
     }
 
-    /// Makes a file on the wall clock expire at the next jump of a clock, or after `limit`: Linux cancels it when the
-    /// wall clock is set, and when the machine wakes up. Returns whether that works.
-    pub(in crate::core) fn watch_for_jumps(&self, limit: Option<Duration>) -> bool {
-        let end = limit.and_then(|limit| (SystemTime::now() + limit).duration_since(UNIX_EPOCH).ok());
-        // Without a limit, it expires when the kernel's time ends.
-        let last = Timespec { tv_sec: i64::MAX, tv_nsec: 0 };
-        let end = end.and_then(|end| Timespec::try_from(end).ok()).unwrap_or(last);
-        let set = self.set_time(TimerfdTimerFlags::ABSTIME | TimerfdTimerFlags::CANCEL_ON_SET, end);
+    /// Makes a file on the wall clock expire at the next jump of a clock: Linux cancels it when the wall clock is set,
+    /// and when the machine wakes up. Returns whether that works.
+    pub(in crate::core) fn watch_for_jumps(&self) -> bool {
+        let the_end_of_time = Timespec { tv_sec: i64::MAX, tv_nsec: 0 };
+        let set = self.set_time(TimerfdTimerFlags::ABSTIME | TimerfdTimerFlags::CANCEL_ON_SET, the_end_of_time);
         // If a clock has just jumped, it is set nevertheless.
         matches!(set, Ok(()) | Err(Errno::CANCELED))
     }
