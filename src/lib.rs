@@ -80,7 +80,7 @@ mod clock;
 mod collections;
 mod core;
 mod deadline;
-/// The errors of this crate, but for [`DeadlineExceeded`], which is at the root. [`Elapsed`] is there, too.
+/// The errors of this crate. [`DeadlineExceeded`] is at the root, and [`Elapsed`] in both places.
 ///
 /// All are `Clone`, `PartialEq`, `Eq`, `Send` and `Sync`. All but [`TryInsertError`] and [`GrpcTimeoutError`] convert
 /// to an [`io::Error`](std::io::Error).

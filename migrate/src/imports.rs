@@ -51,7 +51,7 @@ impl<'a> Rewriter<'a> {
             let is_public = tokens.is(tree.tokens.start.max(2) - 2, "pub");
             let is_reexport = is_whole && is_public && !["n0_future", "tokio_util"].contains(&path[0]);
             if let Some(star) = tree.tokens.clone().find(|at| tokens.is(*at, "*") && !is_reexport) {
-                self.note(star, "a glob stays: list the names that you use, and run this again");
+                self.note(star, "this glob import was left alone: list the names that you use, and run this again");
                 return false;
             }
             self.result.paths += 1;
@@ -188,7 +188,7 @@ impl<'a> Rewriter<'a> {
         }
         if !matches!(tree.end, End::Name) && moves::is_beginning(path) {
             let path = path.join("::");
-            self.note(at, format!("`{path}` under another name: paths that begin with that are not found"));
+            self.note(at, format!("`{path}` under another name: paths through it are left alone"));
         }
         if moves::may_be_time(path) {
             self.note_unknown(at, path);

@@ -79,7 +79,7 @@ const SLACK: Ticks = Ticks(1_000);
 
 /// Waits until `duration` has passed since this call, including suspensions.
 ///
-/// The sleep never completes early, nor before the runtime has looked at its sockets. Cancel safety and panics are
+/// The sleep never completes early, nor before the runtime has polled for I/O. Cancel safety and panics are
 /// those of [`hairspring::sleep`](crate::sleep()).
 ///
 /// # Examples

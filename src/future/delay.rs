@@ -44,7 +44,7 @@ use crate::util::panics::catch_panic;
 /// # }
 /// ```
 pub trait Time: Copy + Ord + Debug + Send + Sync + Add<Duration, Output = Self> + 'static {
-    /// The sleep until such a time. It is not for use: its methods are private.
+    /// The sleep until such a time. Its methods are private.
     type Sleep: Delay<Self>;
 }
 

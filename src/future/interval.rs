@@ -83,7 +83,7 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
 /// | behaviour | 20 | 30 | 40 | 50 | result |
 /// |---|---|---|---|---|---|
 /// | [`Burst`](Self::Burst) | 35 | 35 | 40 | 50 | no tick is skipped |
-/// | [`Delay`](Self::Delay) | 35 | 45 | 55 | 65 | ticks are at least a period apart, less a delay that is not late |
+/// | [`Delay`](Self::Delay) | 35 | 45 | 55 | 65 | ticks are at least a period apart, give or take the 5 ms of tolerated lateness |
 /// | [`Skip`](Self::Skip) | 35 | | 40 | 50 | ticks stay on multiples of the period |
 ///
 /// # Examples

@@ -111,7 +111,7 @@ pub fn now() -> SystemTime {
 
 /// Waits until the wall clock shows `deadline`.
 ///
-/// Completes only when a poll finds the clock at or after that time, and the runtime has looked at its sockets. Any time
+/// Completes only when a poll finds the clock at or after that time, and the runtime has polled for I/O. Any time
 /// is accepted; one that the system cannot wait for is never reached. Cancel safety and panics are those of
 /// [`hairspring::sleep`](crate::sleep()).
 ///

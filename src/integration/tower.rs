@@ -1,6 +1,6 @@
 //! [`TimeoutLayer`], which limits how long a request to a tower service may take. Needs the feature `tower`.
 //!
-//! They replace `tower::timeout`. A request that takes too long fails with a boxed [`Elapsed`], like tower's. With
+//! `TimeoutLayer` and `Timeout` replace `tower::timeout`. A request that takes too long fails with a boxed [`Elapsed`], like tower's. With
 //! [`TimeoutLayer::respond_with`], the service answers with a response instead. With [`TimeoutLayer::per_request`],
 //! each request has its own [`Deadline`].
 //!

@@ -139,11 +139,11 @@ impl ManualClock {
     /// Advances the clock by exactly `duration`, and fires the timers due by then in deadline order, while the clock
     /// shows their deadlines. When this returns, their tasks have been woken but not polled.
     ///
-    /// If another thread is moving the clock, this waits for that. If a waker calls this while the clock moves, the
-    /// clock goes on by that much once the tasks of that instant have been woken: this call returns before.
+    /// If another thread is moving the clock, this waits for that. If a waker calls this while the clock moves, the call
+    /// returns at once, and the clock moves on after the tasks of the current instant have been woken.
     ///
-    /// A clock stops about 530 years from now. Later deadlines are never reached: no sleep ends that is created after
-    /// `advance(Duration::MAX)` and has to wait.
+    /// A clock stops about 530 years from now. Later deadlines are never reached: after `advance(Duration::MAX)`, new
+    /// sleeps that have to wait never end.
     ///
     /// # Examples
     ///

@@ -33,8 +33,8 @@ use crate::test_util::pause::{self, if_paused};
 /// else.
 ///
 /// If the runtime is still busy after five seconds of real time, a message on standard error says why. Tasks that keep
-/// waking each other never settle. Several tasks may settle at the same time: the one that began last goes on first,
-/// and the others once it waits again.
+/// waking each other never settle. Several tasks may settle at the same time: the most recent caller
+/// resumes first, and the others once it waits again.
 ///
 /// # Cancel safety
 ///
@@ -85,7 +85,7 @@ pub(super) async fn settle_for_a_while() {
 ///
 /// On a current-thread runtime this is [`tokio::time::advance`], except that it saturates where that overflows: the
 /// clock moves first, and then due timers fire in the runtime's next pass, after tasks that were woken before. All of
-/// them see the new time. As with tokio, a timer is due if its deadline, rounded up to a millisecond, has come.
+/// them see the new time. As with tokio, a sleep is due if the clock has reached its deadline, rounded up to a millisecond.
 ///
 /// In a bubble with workers or a grace, this yields once before the clock moves. Then timers due by the new time fire
 /// in deadline order, while the clock shows their deadlines. A clock stops about 530 years from now, and later

@@ -159,10 +159,8 @@ impl Builder {
     /// - Anything else panics. Queues, maps, stream adapters, `tower::TimeoutLayer` and `HyperTimer` therefore refuse
     ///   such a timer, and [`install`](Builder::install) returns an error.
     ///
-    /// A sleep counts from the first poll that finds its deadline ahead until it fires, is dropped or is shut down, or
-    /// until a poll or a reset finds the deadline passed. After it has fired, a reset makes it count again from the
-    /// next poll that finds its deadline ahead. An interval counts from a poll that finds its tick ahead until that is
-    /// due. A full timer does not affect sleeps that already wait.
+    /// A sleep counts while it is registered: from the first poll that has to wait until it fires, is dropped or is shut
+    /// down, or until it is reset to a time that has passed. An interval counts while it waits for a tick. A full timer does not affect sleeps that already wait.
     ///
     /// A `TimeoutStream` counts as one for each direction. When a wait ends early or is postponed, it does not touch
     /// the timer, and counts until the deadline for which it waited. Dropping it makes room immediately.
@@ -243,8 +241,8 @@ impl Builder {
     /// Builds the timer and spawns its driver on the current runtime.
     ///
     /// The timer ends with that runtime, when it is [shut down](Timer::shutdown), or when no handle and nothing created
-    /// on it is left. It fires when that runtime has looked at its sockets. A limit for a task of another runtime may
-    /// pass although its data has come, so build a timer on the runtime of the tasks that use it.
+    /// on it is left. It fires when that runtime has polled for I/O. A limit for a task of another runtime may pass
+    /// although its data has arrived, so build a timer on the runtime of the tasks that use it.
     ///
     /// # Errors
     ///

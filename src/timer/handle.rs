@@ -112,8 +112,7 @@ impl Timer {
         registry::owner().map(Timer::of)
     }
 
-    /// Returns the time on this timer's clock, as read where this is called. After the timer has ended, this may be the
-    /// current runtime's time.
+    /// Returns the time on this timer's clock. After the timer has ended, this may be the current runtime's time.
     ///
     /// # Examples
     ///

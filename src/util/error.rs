@@ -249,7 +249,7 @@ impl fmt::Display for Error {
             (Kind::AtCapacity, Some(pending)) => write!(f, "is full: {pending} pending"),
             (Kind::AtCapacity, None) => f.write_str("is full"),
             (Kind::Invalid, _) => f.write_str("does not accept this deadline"),
-            _ => f.write_str("has ended: it was shut down, its runtime was, or its `ManualClock` was dropped"),
+            _ => f.write_str("has ended: it, its runtime or its `ManualClock` was shut down"),
         }
     }
 }

@@ -10,7 +10,7 @@ fn rewrite(source: &str) -> Result<Rewritten, String> {
 fn what_a_user_should_look_at_is_noted_with_its_line() {
     for (source, line, part) in [
         ("\npub use tokio::time::Instant;", 2, "a public import"),
-        ("use tokio::time::*;", 1, "a glob stays: list the names that you use"),
+        ("use tokio::time::*;", 1, "this glob import was left alone: list the names that you use"),
         ("\npub type Sleep = std::pin::Pin<Box<tokio::time::Sleep>>;", 2, "a type that may be public"),
         (
             "use tokio::time;\npub struct A;\nimpl T for A {\n    fn f() {}\n    type Sleep = time::Sleep;\n}",

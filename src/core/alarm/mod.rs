@@ -49,8 +49,8 @@ pub(crate) fn has_threads() -> bool {
 #[non_exhaustive]
 pub enum Alarm {
     /// [`Thread`](Alarm::Thread) at first, then [`Timerfd`](Alarm::Timerfd) once an idle worker of the runtime is seen
-    /// waiting in an I/O driver. That may be another runtime's, which the worker runs in `block_in_place`. If its own
-    /// has none, tokio's panic is caught and printed, and `Thread` stays.
+    /// waiting in an I/O driver. It may be the driver of another runtime, which the worker runs in `block_in_place`. If the
+    /// worker's own runtime has none, tokio's panic is caught and printed, and `Thread` stays.
     ///
     /// After the switch, timers fire late if the worker that has looked at the sockets blocks: the first 6 to 26 ms,
     /// and those of the next second 1 ms. There is no switch on systems other than Linux, nor in programs that abort on

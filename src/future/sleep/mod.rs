@@ -50,7 +50,7 @@ const ON_TIME: Duration = Duration::from_millis(5);
 /// Waits until `duration` has passed since this call.
 ///
 /// The time counts from the call, not from the first poll. The sleep never completes early. It completes once the
-/// runtime has looked at its sockets after the deadline. So with a zero `duration` the first poll is pending, and other
+/// runtime has polled for I/O after the deadline. So with a zero `duration` the first poll is pending, and other
 /// tasks run before the next, as with tokio; that takes tens of microseconds. A sleep of more than 500 years ends after
 /// 500.
 ///
@@ -97,8 +97,8 @@ pub(crate) fn limit(duration: Duration) -> Sleep {
     Sleep::new(clock::after(duration))
 }
 
-/// Waits until `deadline`. If it has passed, the first poll is ready only if the timer has fired a later sleep since.
-/// See [`sleep`].
+/// Waits until `deadline`. If that has passed, the first poll is usually still pending, and the sleep completes after the
+/// runtime's next poll for I/O. See [`sleep`].
 ///
 /// # Examples
 ///
