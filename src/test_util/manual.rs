@@ -27,8 +27,8 @@ use crate::wheel::{Tick, Wheel};
 ///
 /// A process can have any number of them, independent of each other and of the runtime's clock. A
 /// [`Timer`](crate::Timer) [built on one](crate::timer::Builder::clock) works on any runtime, or on none: poll its
-/// sleeps by hand and advance the clock. [`rate`](ManualClock::rate) makes it run fast or slow. To test nodes whose
-/// clocks disagree, give each a clock. A [`bubble`](crate::test_util::bubble()) has a clock that moves by itself.
+/// sleeps by hand and advance the clock. [`set_rate`](ManualClock::set_rate) makes it run fast or slow. To test nodes
+/// whose clocks disagree, give each a clock. A [`bubble`](crate::test_util::bubble()) has a clock that moves by itself.
 ///
 /// Clones are handles to the same clock. Dropping the last handle shuts down the clock's timers: at once, or if the
 /// clock is just moving at a rate, after that step.
