@@ -181,6 +181,11 @@ impl Run {
         }
     }
 
+    /// Whether the bubble's own future has ended, or is no longer waited for.
+    fn is_over(&self) -> bool {
+        self.limits.as_ref().is_none_or(|limits| limits.give_up.is_closed())
+    }
+
     fn grace(&self) -> Duration {
         self.limits.as_ref().map_or(Duration::ZERO, |limits| limits.grace)
     }
@@ -201,7 +206,7 @@ impl Run {
         let has_work = self.keeper.clock.as_ref().is_some_and(ManualClock::has_work);
         let mut state = self.keeper.state();
         state.waiting.retain(|waiting| !waiting.tell.is_closed());
-        let is_over = self.limits.as_ref().is_none_or(|limits| limits.give_up.is_closed());
+        let is_over = self.is_over();
         let job = match () {
             () if !state.waiting.is_empty() => Job::Tell,
             () if is_over => Job::Rest,
@@ -229,7 +234,7 @@ impl Run {
         if time != self.time {
             self.acted();
             let longest = PATIENCE.saturating_add(self.grace());
-            if self.absent.is_some_and(|since| now - since >= longest) {
+            if !self.is_over() && self.absent.is_some_and(|since| now - since >= longest) {
                 self.absent = None;
                 self.print(&format!(
                     "the bubble's own future has not run for {longest:?}, but its clock moves and has come \
