@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use crate::alone;
 use crate::common::limits::{Read, connected, kinds};
-use crate::common::{current_thread, ms, multi_thread, on_wake, polled, step, until};
+use crate::common::{current_thread, ms, multi_thread, on_wake, polled, step, until, wait_until};
 use crate::files::open_files;
 use fork::{Fork, fork, waitpid_nohang};
 use futures::future::join_all;
@@ -33,7 +33,11 @@ const LIMIT: Duration = Duration::from_millis(60);
 /// The runtimes, by the number of workers. Zero stands for a current-thread runtime.
 const WORKERS: [usize; 5] = [0, 1, 2, 4, 8];
 
+/// A new runtime. The file of the one before may be closed by another thread, a moment later, and would be taken for
+/// this one's.
 fn runtime(workers: usize) -> Runtime {
+    // One belongs to the alarm thread.
+    wait_until(|| open_files("[timerfd]") <= 1);
     if workers == 0 { current_thread() } else { multi_thread(workers) }
 }
 
@@ -290,7 +294,6 @@ fn the_io_driver_is_found_on_any_number_of_workers() {
         for workers in WORKERS {
             for tasks in [2, 10, 50, 200] {
                 step();
-                let before = open_files("[timerfd]").max(1);
                 let runtime = runtime(workers);
                 let over = Arc::new(AtomicBool::new(false));
                 for task in 0..tasks {
@@ -301,7 +304,7 @@ fn the_io_driver_is_found_on_any_number_of_workers() {
                         }
                     });
                 }
-                runtime.block_on(until_found(before));
+                runtime.block_on(until_found(1));
                 over.store(true, SeqCst);
             }
         }
@@ -358,7 +361,7 @@ fn sleeps_end_while_the_task_that_registered_the_first_or_one_that_is_due_comput
 fn an_idle_worker_looks_if_the_one_that_took_the_events_computes() {
     alone(|| {
         for alarm in [Alarm::Auto, Alarm::Thread, Alarm::Timerfd] {
-            let runtime = multi_thread(2);
+            let runtime = runtime(2);
             runtime.block_on(installed(Timer::builder().alarm(alarm)));
             for _ in 0..20 {
                 step();
