@@ -153,6 +153,16 @@ pub use crate::stream::ext::StreamExt;
 /// Makes an `async fn` a test that runs in a [`Bubble`](test_util::Bubble): on its own runtime, with a clock that skips
 /// the waiting.
 ///
+/// A test that fails, for it waits for something that never happens:
+/// ```rust,test_harness
+/// #[hairspring::test(patience = "100ms")]
+/// #[should_panic(expected = "test `nobody_answers`: deadlock")]
+/// async fn nobody_answers() {
+///     let (_sender, answer) = tokio::sync::oneshot::channel::<()>();
+///     answer.await.unwrap();
+/// }
+/// ```
+///
 /// ```rust,test_harness
 /// use hairspring::{Duration, Instant, sleep};
 ///
@@ -191,18 +201,6 @@ pub use crate::stream::ext::StreamExt;
 ///
 /// The test panics as [`Bubble::run`](test_util::Bubble::run) does: if it deadlocks, leaves tasks behind, or goes on
 /// beyond its limit.
-///
-/// # Examples
-///
-/// A test that fails, for it waits for something that never happens:
-/// ```rust,test_harness
-/// #[hairspring::test(patience = "100ms")]
-/// #[should_panic(expected = "test `nobody_answers`: deadlock")]
-/// async fn nobody_answers() {
-///     let (_sender, answer) = tokio::sync::oneshot::channel::<()>();
-///     answer.await.unwrap();
-/// }
-/// ```
 #[cfg(feature = "test-util")]
 #[doc(inline)]
 pub use hairspring_macros::test;

@@ -29,14 +29,6 @@ impl ClockHooks for Hooks {}
 
 /// A point in time on the monotonic clock, like [`tokio::time::Instant`].
 ///
-/// [`now`](Instant::now) stands still while a test has paused the runtime's clock. The type wraps
-/// [`std::time::Instant`], and converts to and from it and tokio's `Instant`.
-///
-/// Differences saturate at zero, as in tokio. Sums saturate at the first and the last instant that the platform can
-/// represent, where tokio panics.
-///
-/// # Examples
-///
 /// ```
 /// use hairspring::{Duration, Instant};
 ///
@@ -49,6 +41,12 @@ impl ClockHooks for Hooks {}
 /// let as_tokio: tokio::time::Instant = start.into();
 /// assert_eq!(Instant::from(as_std), Instant::from(as_tokio));
 /// ```
+///
+/// [`now`](Instant::now) stands still while a test has paused the runtime's clock. The type wraps
+/// [`std::time::Instant`], and converts to and from it and tokio's `Instant`.
+///
+/// Differences saturate at zero, as in tokio. Sums saturate at the first and the last instant that the platform can
+/// represent, where tokio panics.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant(std::time::Instant);
 

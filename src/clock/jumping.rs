@@ -155,14 +155,6 @@ impl ClockTime for SystemTime {
 
 /// A point in time on the clock that keeps running while the machine sleeps.
 ///
-/// It neither compares with [`hairspring::Instant`](crate::Instant) nor converts to it, because the two clocks drift
-/// apart each time the machine sleeps. To convert a deadline, add the time left, `deadline - boot::Instant::now()`, to
-/// the other clock's `now`. The result is right only until the machine next sleeps.
-///
-/// Differences saturate at zero, and sums at the ends of the type's range, 10^21 years away.
-///
-/// # Examples
-///
 /// ```
 /// use hairspring::{Duration, boot};
 ///
@@ -177,6 +169,12 @@ impl ClockTime for SystemTime {
 /// ```compile_fail
 /// let elapsed = hairspring::Instant::now() - hairspring::boot::Instant::now();
 /// ```
+///
+/// It neither compares with [`hairspring::Instant`](crate::Instant) nor converts to it, because the two clocks drift
+/// apart each time the machine sleeps. To convert a deadline, add the time left, `deadline - boot::Instant::now()`, to
+/// the other clock's `now`. The result is right only until the machine next sleeps.
+///
+/// Differences saturate at zero, and sums at the ends of the type's range, 10^21 years away.
 #[doc(alias = "CLOCK_BOOTTIME")]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant(Reading);

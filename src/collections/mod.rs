@@ -13,15 +13,6 @@ pub(crate) use published::Published;
 /// A snapshot of the counters of a [`DeadlineMap`](crate::DeadlineMap::metrics) or a
 /// [`DelayQueue`](crate::DelayQueue::metrics).
 ///
-/// Every inserted entry eventually expires or is removed: `inserted() == expired() + removed() + pending()` holds in
-/// every snapshot. The shards of a map are read one after another, so if threads are using it, the snapshot may match
-/// no single moment.
-///
-/// [`timer::Metrics`](crate::timer::Metrics) are the counters of the timer underneath, where a map or a queue counts as
-/// one sleep, however many entries it has.
-///
-/// # Examples
-///
 /// ```
 /// use hairspring::{DelayQueue, Duration};
 ///
@@ -32,6 +23,13 @@ pub(crate) use published::Published;
 /// let metrics = queue.metrics();
 /// assert_eq!((metrics.inserted(), metrics.expired(), metrics.removed(), metrics.pending()), (2, 0, 1, 1));
 /// ```
+///
+/// Every inserted entry eventually expires or is removed: `inserted() == expired() + removed() + pending()` holds in
+/// every snapshot. The shards of a map are read one after another, so if threads are using it, the snapshot may match
+/// no single moment.
+///
+/// [`timer::Metrics`](crate::timer::Metrics) are the counters of the timer underneath, where a map or a queue counts as
+/// one sleep, however many entries it has.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Metrics {
     pending: u64,

@@ -15,12 +15,6 @@ const BUCKETS: usize = ((WIDEST - FINE + 1) << FINE) as usize;
 
 /// How long after their deadlines timers fired: a snapshot from [`Metrics::lateness`](crate::timer::Metrics::lateness).
 ///
-/// Lateness is the time from the deadline, rounded up to the timer's resolution, until the driver fires the timer. It
-/// does not include the time until the runtime polls the woken task. A sleep is not counted if the timer had reached its
-/// deadline before its first poll.
-///
-/// # Examples
-///
 /// ```
 /// use hairspring::{Duration, Timer, sleep};
 ///
@@ -32,6 +26,10 @@ const BUCKETS: usize = ((WIDEST - FINE + 1) << FINE) as usize;
 /// assert!(lateness.quantile(1.0) == lateness.max());
 /// # }
 /// ```
+///
+/// Lateness is the time from the deadline, rounded up to the timer's resolution, until the driver fires the timer. It
+/// does not include the time until the runtime polls the woken task. A sleep is not counted if the timer had reached its
+/// deadline before its first poll.
 #[doc(alias = "histogram")]
 #[derive(Clone, PartialEq, Eq)]
 pub struct Lateness {
@@ -89,15 +87,6 @@ impl Lateness {
 
     /// Returns the lateness that the given share of timers did not exceed. With 0.99, one timer in a hundred was later.
     ///
-    /// The result is rounded up, by at most a sixteenth, and is never above [`max`](Lateness::max). If it exceeds 18
-    /// minutes, it is `max`. It is zero if no timer has fired.
-    ///
-    /// # Panics
-    ///
-    /// Panics if `share` is not in the range 0 to 1.
-    ///
-    /// # Examples
-    ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() {
@@ -105,6 +94,13 @@ impl Lateness {
     /// assert_eq!(lateness.quantile(0.99), hairspring::Duration::ZERO, "nothing has fired");
     /// # }
     /// ```
+    ///
+    /// The result is rounded up, by at most a sixteenth, and is never above [`max`](Lateness::max). If it exceeds 18
+    /// minutes, it is `max`. It is zero if no timer has fired.
+    ///
+    /// # Panics
+    ///
+    /// Panics if `share` is not in the range 0 to 1.
     #[doc(alias = "percentile")]
     #[must_use]
     #[track_caller]

@@ -90,15 +90,6 @@ pub trait FutureExt: Future {
 
     /// Runs this future until `token` is cancelled, as the method of tokio-util's `FutureExt` does.
     ///
-    /// Resolves to `None` if the token is cancelled first. If the token is already cancelled when this method is
-    /// called, the future is never polled. If both happen in one poll, the output wins.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the returned future drops this one.
-    ///
-    /// # Examples
-    ///
     /// ```
     /// use hairspring::{Duration, FutureExt};
     /// use tokio_util::sync::CancellationToken;
@@ -111,6 +102,13 @@ pub trait FutureExt: Future {
     /// assert!(work.with_cancellation_token(&token).await.is_none());
     /// # }
     /// ```
+    ///
+    /// Resolves to `None` if the token is cancelled first. If the token is already cancelled when this method is
+    /// called, the future is never polled. If both happen in one poll, the output wins.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the returned future drops this one.
     #[cfg(feature = "tokio-util")]
     #[must_use = "futures do nothing unless you `.await` or poll them"]
     fn with_cancellation_token(self, token: &CancellationToken) -> impl Future<Output = Option<Self::Output>>

@@ -22,26 +22,6 @@ use delay::DeadlineSleep;
 
 /// The instant by which something has to be done, or never: a time budget that several calls share.
 ///
-/// Pass it explicitly, including to spawned tasks, which a task-local would not reach. A call can give its own steps
-/// less time with [`min`](Deadline::min), and check [`remaining`](Deadline::remaining) before it sleeps. To pass a
-/// deadline to another machine, use [`to_grpc_timeout`](Deadline::to_grpc_timeout).
-///
-/// A deadline knows its [name](Deadline::named) and the line that set it, so the error of [`limit`](Deadline::limit)
-/// says which of several deadlines has passed. Equality, order and hash use the instant only;
-/// [`NEVER`](Deadline::NEVER) is the greatest.
-///
-/// `deadline + duration` and `deadline - duration` are later and earlier deadlines with the same name and line. They
-/// saturate, and `NEVER` stays `NEVER`.
-///
-/// A deadline converts from and into an [`Instant`], and from those of the standard library and of tokio. A
-/// [`Duration`] becomes the deadline [`after`](Deadline::after) it. `NEVER` is the default, and becomes the last instant, which no clock reaches: a sleep that waits for it sets no alarm and moves no paused clock,
-/// but counts as [pending](crate::timer::Metrics::pending).
-///
-/// `Display` shows the name and the remaining time, rounded down to milliseconds, such as `` `request`, in 4.999s ``,
-/// `now`, `250ms ago` or `never`. It is safe to send to a client; only `Debug` shows the line.
-///
-/// # Examples
-///
 /// ```
 /// use hairspring::{Deadline, DeadlineExceeded, Duration};
 ///
@@ -71,6 +51,24 @@ use delay::DeadlineSleep;
 /// assert!(timeout_at(longer.into(), std::future::pending::<()>()).await.is_err());
 /// # }
 /// ```
+///
+/// Pass it explicitly, including to spawned tasks, which a task-local would not reach. A call can give its own steps
+/// less time with [`min`](Deadline::min), and check [`remaining`](Deadline::remaining) before it sleeps. To pass a
+/// deadline to another machine, use [`to_grpc_timeout`](Deadline::to_grpc_timeout).
+///
+/// A deadline knows its [name](Deadline::named) and the line that set it, so the error of [`limit`](Deadline::limit)
+/// says which of several deadlines has passed. Equality, order and hash use the instant only;
+/// [`NEVER`](Deadline::NEVER) is the greatest.
+///
+/// `deadline + duration` and `deadline - duration` are later and earlier deadlines with the same name and line. They
+/// saturate, and `NEVER` stays `NEVER`.
+///
+/// A deadline converts from and into an [`Instant`], and from those of the standard library and of tokio. A
+/// [`Duration`] becomes the deadline [`after`](Deadline::after) it. `NEVER` is the default, and becomes the last instant, which no clock reaches: a sleep that waits for it sets no alarm and moves no paused clock,
+/// but counts as [pending](crate::timer::Metrics::pending).
+///
+/// `Display` shows the name and the remaining time, rounded down to milliseconds, such as `` `request`, in 4.999s ``,
+/// `now`, `250ms ago` or `never`. It is safe to send to a client; only `Debug` shows the line.
 #[derive(Clone, Copy)]
 #[doc(alias = "context deadline")]
 pub struct Deadline {
@@ -247,6 +245,17 @@ impl Deadline {
     /// Awaits `future` until this deadline at the latest, like [`timeout_at`](crate::timeout_at), with an error that
     /// names the deadline. [`NEVER`](Deadline::NEVER) is no limit.
     ///
+    /// ```
+    /// use hairspring::{Deadline, Duration};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let deadline = Deadline::after(Duration::from_millis(5));
+    /// assert_eq!(deadline.limit(async { "done" }).await, Ok("done"));
+    /// assert!(deadline.limit(std::future::pending::<()>()).await.is_err());
+    /// # }
+    /// ```
+    ///
     /// If the future is ready, it wins, even after the deadline. If one `limit` is inside another and both deadlines
     /// have passed, the inner error is returned.
     ///
@@ -263,19 +272,6 @@ impl Deadline {
     /// Polling panics as [`sleep`](crate::sleep()) does. After [`fallible`](Timeout::fallible), it returns an error
     /// instead, which does not name the deadline: if it was passed, make the error of [`DeadlineExceeded::new`] and the
     /// timeout's [`deadline`](Timeout::deadline).
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use hairspring::{Deadline, Duration};
-    ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// let deadline = Deadline::after(Duration::from_millis(5));
-    /// assert_eq!(deadline.limit(async { "done" }).await, Ok("done"));
-    /// assert!(deadline.limit(std::future::pending::<()>()).await.is_err());
-    /// # }
-    /// ```
     #[track_caller]
     #[doc(alias = "timeout")]
     pub fn limit<F: IntoFuture>(self, future: F) -> Timeout<F::IntoFuture, Deadline, DeadlineExceeded> {
@@ -416,15 +412,6 @@ impl<F: Future> Future for Timeout<F, Deadline, DeadlineExceeded> {
 
 /// The error of [`Deadline::limit`]: that deadline has passed.
 ///
-/// It converts into [`Elapsed`], and into an [`io::Error`] of kind [`TimedOut`](io::ErrorKind::TimedOut) with this as
-/// the inner error. `Display` names the deadline and is safe to send to a client; only `Debug` shows the line that set
-/// it.
-///
-/// To recognise your own deadline, compare the error with [`new`](DeadlineExceeded::new) of it. To tell deadlines at the
-/// same instant apart, compare their [names](DeadlineExceeded::name).
-///
-/// # Examples
-///
 /// ```
 /// use hairspring::{Deadline, DeadlineExceeded, Duration};
 ///
@@ -437,6 +424,13 @@ impl<F: Future> Future for Timeout<F, Deadline, DeadlineExceeded> {
 /// assert_eq!(std::io::Error::from(error).kind(), std::io::ErrorKind::TimedOut);
 /// # }
 /// ```
+///
+/// It converts into [`Elapsed`], and into an [`io::Error`] of kind [`TimedOut`](io::ErrorKind::TimedOut) with this as
+/// the inner error. `Display` names the deadline and is safe to send to a client; only `Debug` shows the line that set
+/// it.
+///
+/// To recognise your own deadline, compare the error with [`new`](DeadlineExceeded::new) of it. To tell deadlines at the
+/// same instant apart, compare their [names](DeadlineExceeded::name).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeadlineExceeded {
     deadline: Deadline,
@@ -516,12 +510,6 @@ const MAX_COUNT: u128 = 99_999_999;
 impl Deadline {
     /// Returns the remaining time as the value of gRPC's header `grpc-timeout`: at most 8 digits and a unit.
     ///
-    /// The value is rounded down, in the shortest unit that can express it, so the peer does not wait longer than this
-    /// side. The format has no zero: a deadline that has passed gives a nanosecond, `1n`. It has no "never" either:
-    /// [`NEVER`](Deadline::NEVER) gives the longest value, `99999999H`. For `NEVER`, omit the header.
-    ///
-    /// # Examples
-    ///
     /// ```
     /// use hairspring::{Deadline, Duration};
     /// let text = Deadline::after(Duration::from_secs(5)).to_grpc_timeout();
@@ -529,6 +517,10 @@ impl Deadline {
     /// assert_eq!(Deadline::after(Duration::ZERO).to_grpc_timeout(), "1n");
     /// assert_eq!(Deadline::NEVER.to_grpc_timeout(), "99999999H");
     /// ```
+    ///
+    /// The value is rounded down, in the shortest unit that can express it, so the peer does not wait longer than this
+    /// side. The format has no zero: a deadline that has passed gives a nanosecond, `1n`. It has no "never" either:
+    /// [`NEVER`](Deadline::NEVER) gives the longest value, `99999999H`. For `NEVER`, omit the header.
     #[must_use]
     pub fn to_grpc_timeout(self) -> String {
         let remaining = self.remaining().as_nanos().max(1);
@@ -539,15 +531,6 @@ impl Deadline {
 
     /// Returns the deadline that a header `grpc-timeout` sets, counted from now.
     ///
-    /// The text is 1 to 8 digits and a unit: `H`, `M`, `S`, `m`, `u` or `n` for hours, minutes, seconds, milliseconds,
-    /// microseconds or nanoseconds. Zero, which gRPC does not allow, is accepted and has passed.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the text has another form.
-    ///
-    /// # Examples
-    ///
     /// ```
     /// use hairspring::{Deadline, Duration};
     /// let deadline = Deadline::from_grpc_timeout("5S").unwrap().named("grpc-timeout");
@@ -555,6 +538,13 @@ impl Deadline {
     /// let error = Deadline::from_grpc_timeout("5s").unwrap_err();
     /// assert!(error.to_string().starts_with("\"5s\" is not a grpc-timeout"));
     /// ```
+    ///
+    /// The text is 1 to 8 digits and a unit: `H`, `M`, `S`, `m`, `u` or `n` for hours, minutes, seconds, milliseconds,
+    /// microseconds or nanoseconds. Zero, which gRPC does not allow, is accepted and has passed.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the text has another form.
     #[track_caller]
     pub fn from_grpc_timeout(text: &str) -> Result<Deadline, GrpcTimeoutError> {
         let length = length_of(text).ok_or_else(|| GrpcTimeoutError { text: text.to_owned() })?;

@@ -1,15 +1,5 @@
 //! Timers that include the time that the machine is suspended.
 //!
-//! The other timers of this crate, like tokio's, use the monotonic clock. On Linux and macOS it stops while the machine
-//! is suspended, so a sleep of an hour takes an hour of uptime. That suits most programs: after a night of suspension,
-//! no request has timed out and no interval has to catch up.
-//!
-//! Use the timers of this module for what the rest of the world counts as well: a token that expires, a lease that
-//! another machine holds, a job to run when the lid is opened. All timers that fell due during a suspension fire
-//! together when the machine wakes, so spread out work that uses the network.
-//!
-//! # Examples
-//!
 //! ```
 //! use hairspring::{Duration, boot};
 //!
@@ -20,6 +10,14 @@
 //! assert!(start.elapsed() >= Duration::from_millis(5));
 //! # }
 //! ```
+//!
+//! The other timers of this crate, like tokio's, use the monotonic clock. On Linux and macOS it stops while the machine
+//! is suspended, so a sleep of an hour takes an hour of uptime. That suits most programs: after a night of suspension,
+//! no request has timed out and no interval has to catch up.
+//!
+//! Use the timers of this module for what the rest of the world counts as well: a token that expires, a lease that
+//! another machine holds, a job to run when the lid is opened. All timers that fell due during a suspension fire
+//! together when the machine wakes, so spread out work that uses the network.
 //!
 //! # Precision
 //!
@@ -160,16 +158,6 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
 
 /// Creates an interval that ticks immediately and then every `period`, including suspensions.
 ///
-/// After a suspension, the first tick that fell due is returned immediately, and [`missed`](Interval::missed) counts
-/// the others. With `Skip` or `Delay` as its [`MissedTickBehavior`](crate::MissedTickBehavior), a program does not do a
-/// night's work in one go.
-///
-/// # Panics
-///
-/// Panics if `period` is zero.
-///
-/// # Examples
-///
 /// ```
 /// use hairspring::{Duration, boot};
 ///
@@ -181,6 +169,14 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
 /// assert_eq!(second - first, Duration::from_millis(2));
 /// # }
 /// ```
+///
+/// After a suspension, the first tick that fell due is returned immediately, and [`missed`](Interval::missed) counts
+/// the others. With `Skip` or `Delay` as its [`MissedTickBehavior`](crate::MissedTickBehavior), a program does not do a
+/// night's work in one go.
+///
+/// # Panics
+///
+/// Panics if `period` is zero.
 #[track_caller]
 #[must_use]
 pub fn interval(period: Duration) -> Interval<Instant> {
@@ -209,14 +205,6 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval<Instant> {
 
 /// The future that [`sleep`] and [`sleep_until`] return.
 ///
-/// It is `Unpin`. Once it has completed, every poll is ready until you reset it, even if the clock is set back. It
-/// panics if it has to wait and its timer is full or was shut down; after [`fallible`](Sleep::fallible), it
-/// returns an error instead.
-///
-/// `T` is a time on its clock: this one, or the wall clock for [`wall::Sleep`](crate::wall::Sleep).
-///
-/// # Examples
-///
 /// ```
 /// use hairspring::{Duration, boot};
 ///
@@ -230,6 +218,12 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval<Instant> {
 /// assert!(limit.is_elapsed());
 /// # }
 /// ```
+///
+/// It is `Unpin`. Once it has completed, every poll is ready until you reset it, even if the clock is set back. It
+/// panics if it has to wait and its timer is full or was shut down; after [`fallible`](Sleep::fallible), it
+/// returns an error instead.
+///
+/// `T` is a time on its clock: this one, or the wall clock for [`wall::Sleep`](crate::wall::Sleep).
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 pub struct Sleep<T = Instant> {
     deadline: T,
@@ -276,13 +270,6 @@ impl<T: ClockTime> Sleep<T> {
     /// Waits on `timer` instead, whatever runtime polls this, and keeps it alive. The deadline stays, as it was counted
     /// on the runtime's clock, and the next poll waits on `timer`.
     ///
-    /// # Panics
-    ///
-    /// Polling panics if the sleep has to wait and the timer is at [`max_pending`](crate::timer::Builder::max_pending)
-    /// or was shut down. [`fallible`](Sleep::fallible) returns an error instead.
-    ///
-    /// # Examples
-    ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {
@@ -292,6 +279,11 @@ impl<T: ClockTime> Sleep<T> {
     /// assert!(timer.metrics().fired() > 0);
     /// # }
     /// ```
+    ///
+    /// # Panics
+    ///
+    /// Polling panics if the sleep has to wait and the timer is at [`max_pending`](crate::timer::Builder::max_pending)
+    /// or was shut down. [`fallible`](Sleep::fallible) returns an error instead.
     pub fn with_timer(self, timer: &Timer) -> Self {
         let anchor = Anchor::new(T::CLOCK.read(|| timer.now_tick()));
         Sleep { delay: self.delay.moved_to(timer, anchor.due(self.deadline.reading())), anchor, ..self }
@@ -465,13 +457,6 @@ impl<F, T: ClockTime + Time<Sleep = Sleep<T>>, E> Timeout<F, T, E> {
     /// Waits on `timer` instead, as [`Sleep::with_timer`] does. This is for timeouts of [`boot`](self) and
     /// [`wall`](crate::wall); others are made on a timer by [`Timer::timeout`].
     ///
-    /// # Panics
-    ///
-    /// Polling panics if the timeout has to wait and the timer is at [`max_pending`](crate::timer::Builder::max_pending)
-    /// or was shut down. [`fallible`](Timeout::fallible) returns an error instead.
-    ///
-    /// # Examples
-    ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {
@@ -482,6 +467,11 @@ impl<F, T: ClockTime + Time<Sleep = Sleep<T>>, E> Timeout<F, T, E> {
     /// assert!(timer.metrics().fired() > 0);
     /// # }
     /// ```
+    ///
+    /// # Panics
+    ///
+    /// Polling panics if the timeout has to wait and the timer is at [`max_pending`](crate::timer::Builder::max_pending)
+    /// or was shut down. [`fallible`](Timeout::fallible) returns an error instead.
     pub fn with_timer(self, timer: &Timer) -> Self {
         self.map_delay(|delay| delay.with_timer(timer))
     }
@@ -490,13 +480,6 @@ impl<F, T: ClockTime + Time<Sleep = Sleep<T>>, E> Timeout<F, T, E> {
 impl Interval<Instant> {
     /// Waits on `timer` instead, as [`Sleep::with_timer`] does. This is for [`boot::interval`](interval()); others are
     /// made on a timer by [`Timer::interval`].
-    ///
-    /// # Panics
-    ///
-    /// A tick panics if it has to wait and the timer is at [`max_pending`](crate::timer::Builder::max_pending) or was
-    /// shut down. [`fallible`](Interval::fallible) returns an error instead.
-    ///
-    /// # Examples
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -509,6 +492,11 @@ impl Interval<Instant> {
     /// assert!(timer.metrics().fired() > 0);
     /// # }
     /// ```
+    ///
+    /// # Panics
+    ///
+    /// A tick panics if it has to wait and the timer is at [`max_pending`](crate::timer::Builder::max_pending) or was
+    /// shut down. [`fallible`](Interval::fallible) returns an error instead.
     #[must_use]
     pub fn with_timer(self, timer: &Timer) -> Self {
         self.map_delay(|delay| delay.with_timer(timer))

@@ -136,20 +136,6 @@ impl Delay<Instant> for Sleep {
 
 /// A sleep that returns an [`Error`] if its timer is full or was shut down. Other futures panic then.
 ///
-/// It resolves to `Ok` at the deadline, never before. If the timer is full, the first poll returns the error,
-/// and another poll tries again; sleeps do not queue for room. A reset of a waiting sleep needs no new room. If the
-/// timer is shut down while the sleep waits, it resolves to the error immediately; a sleep that was given no timer
-/// continues on the runtime's next.
-///
-/// [`Timer::try_sleep`](crate::Timer::try_sleep) returns a `TrySleep`, and so does `fallible` of any sleep, including
-/// those of [`boot`](crate::boot) and [`wall`](crate::wall).
-///
-/// # Cancel safety
-///
-/// Dropping the future cancels the sleep and frees everything it holds immediately.
-///
-/// # Examples
-///
 /// ```
 /// use hairspring::{Duration, Timer, boot};
 ///
@@ -164,6 +150,18 @@ impl Delay<Instant> for Sleep {
 /// assert_eq!(waits.await, Ok(()));
 /// # }
 /// ```
+///
+/// It resolves to `Ok` at the deadline, never before. If the timer is full, the first poll returns the error,
+/// and another poll tries again; sleeps do not queue for room. A reset of a waiting sleep needs no new room. If the
+/// timer is shut down while the sleep waits, it resolves to the error immediately; a sleep that was given no timer
+/// continues on the runtime's next.
+///
+/// [`Timer::try_sleep`](crate::Timer::try_sleep) returns a `TrySleep`, and so does `fallible` of any sleep, including
+/// those of [`boot`](crate::boot) and [`wall`](crate::wall).
+///
+/// # Cancel safety
+///
+/// Dropping the future cancels the sleep and frees everything it holds immediately.
 #[derive(Debug)]
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 pub struct TrySleep<T: Time = Instant> {

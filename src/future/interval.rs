@@ -26,15 +26,6 @@ use crate::wheel::Tick;
 /// Creates an interval that ticks immediately and then every `period`. Equivalent to [`interval_at`]`(Instant::now(),
 /// period)`.
 ///
-/// No tick is early, and ticks do not drift, however late the task is. This can be called anywhere;
-/// the first tick finds the runtime. To rest between pieces of work, [`sleep`](crate::sleep()) in a loop is simpler.
-///
-/// # Panics
-///
-/// Panics if `period` is zero.
-///
-/// # Examples
-///
 /// ```
 /// use hairspring::{Duration, interval};
 ///
@@ -46,6 +37,13 @@ use crate::wheel::Tick;
 /// assert_eq!(second - first, Duration::from_millis(2));
 /// # }
 /// ```
+///
+/// No tick is early, and ticks do not drift, however late the task is. This can be called anywhere;
+/// the first tick finds the runtime. To rest between pieces of work, [`sleep`](crate::sleep()) in a loop is simpler.
+///
+/// # Panics
+///
+/// Panics if `period` is zero.
 #[track_caller]
 #[must_use]
 #[doc(alias = "setInterval")]
@@ -78,16 +76,6 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
 /// machine was suspended. Late means more than 5 ms, or more than the timer itself may delay a tick if that is longer:
 /// its [resolution](crate::timer::Builder::resolution) plus its [`coalesce`](crate::timer::Builder::coalesce).
 ///
-/// If the period is 10 and ticks are due at 10, 20, ..., a task that is busy from 10 to 35 gets its ticks at:
-///
-/// | behaviour | 20 | 30 | 40 | 50 | result |
-/// |---|---|---|---|---|---|
-/// | [`Burst`](Self::Burst) | 35 | 35 | 40 | 50 | no tick is skipped |
-/// | [`Delay`](Self::Delay) | 35 | 45 | 55 | 65 | ticks are at least a period apart, give or take the 5 ms of tolerated lateness |
-/// | [`Skip`](Self::Skip) | 35 | | 40 | 50 | ticks stay on multiples of the period |
-///
-/// # Examples
-///
 /// ```
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
 /// # async fn main() {
@@ -106,6 +94,14 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
 /// }
 /// # }
 /// ```
+///
+/// If the period is 10 and ticks are due at 10, 20, ..., a task that is busy from 10 to 35 gets its ticks at:
+///
+/// | behaviour | 20 | 30 | 40 | 50 | result |
+/// |---|---|---|---|---|---|
+/// | [`Burst`](Self::Burst) | 35 | 35 | 40 | 50 | no tick is skipped |
+/// | [`Delay`](Self::Delay) | 35 | 45 | 55 | 65 | ticks are at least a period apart, give or take the 5 ms of tolerated lateness |
+/// | [`Skip`](Self::Skip) | 35 | | 40 | 50 | ticks stay on multiples of the period |
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum MissedTickBehavior {
     /// Delivers all missed ticks immediately, one per poll. Good for counting: there are as many ticks as periods.
@@ -151,16 +147,6 @@ pub struct TryInterval<T: Time = Instant>(Interval<T>);
 impl<T: Time> TryInterval<T> {
     /// Waits for the next tick as [`Interval::tick`] does. An error skips no tick: the next call retries the same one.
     ///
-    /// # Errors
-    ///
-    /// Returns an error if the tick has to wait and the timer refuses it.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future before it is ready loses no tick.
-    ///
-    /// # Examples
-    ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() {
@@ -169,6 +155,14 @@ impl<T: Time> TryInterval<T> {
     /// assert_eq!(interval_at(start, Duration::from_secs(1)).fallible().tick().await, Ok(start));
     /// # }
     /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the tick has to wait and the timer refuses it.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future before it is ready loses no tick.
     pub async fn tick(&mut self) -> Result<T, Error> {
         self.0.try_tick().await
     }
@@ -252,16 +246,6 @@ impl<T: Time> Interval<T> {
 
     /// Waits for the next tick and returns the instant for which it was scheduled.
     ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future before it is ready loses no tick.
-    ///
-    /// # Panics
-    ///
-    /// Panics as [`sleep`](crate::sleep()) does. After [`fallible`](Interval::fallible), it returns an error instead.
-    ///
-    /// # Examples
-    ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() {
@@ -271,6 +255,14 @@ impl<T: Time> Interval<T> {
     /// assert_eq!(interval.tick().await, first + Duration::from_millis(1));
     /// # }
     /// ```
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future before it is ready loses no tick.
+    ///
+    /// # Panics
+    ///
+    /// Panics as [`sleep`](crate::sleep()) does. After [`fallible`](Interval::fallible), it returns an error instead.
     pub async fn tick(&mut self) -> T {
         self.try_tick().await.unwrap_or_else(|error| self.delay.panic_with(error))
     }

@@ -36,13 +36,6 @@ impl Timer {
     /// Waits on this timer until `duration` has passed since this call, whatever runtime polls the future. See
     /// [`hairspring::sleep`](crate::sleep()).
     ///
-    /// # Panics
-    ///
-    /// Polling panics if the sleep has to wait and the timer is at [`max_pending`](crate::timer::Builder::max_pending) or was
-    /// shut down. [`try_sleep`](Timer::try_sleep) returns an error instead.
-    ///
-    /// # Examples
-    ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() {
@@ -50,6 +43,11 @@ impl Timer {
     /// Timer::current().sleep(Duration::from_millis(1)).await;
     /// # }
     /// ```
+    ///
+    /// # Panics
+    ///
+    /// Polling panics if the sleep has to wait and the timer is at [`max_pending`](crate::timer::Builder::max_pending) or was
+    /// shut down. [`try_sleep`](Timer::try_sleep) returns an error instead.
     #[track_caller]
     pub fn sleep(&self, duration: Duration) -> Sleep {
         self.limit(duration.min(FAR_FUTURE))
@@ -81,13 +79,6 @@ impl Timer {
 
     /// Waits as [`sleep`](Timer::sleep) does, but returns an error instead of panicking. See [`TrySleep`].
     ///
-    /// # Errors
-    ///
-    /// Resolves to an error if the sleep has to wait and the timer is
-    /// [full](crate::error::Error::is_at_capacity) or was [shut down](crate::error::Error::is_shutdown).
-    ///
-    /// # Examples
-    ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() {
@@ -98,6 +89,11 @@ impl Timer {
     /// assert!(timer.try_sleep(Duration::from_secs(60)).await.unwrap_err().is_shutdown());
     /// # }
     /// ```
+    ///
+    /// # Errors
+    ///
+    /// Resolves to an error if the sleep has to wait and the timer is
+    /// [full](crate::error::Error::is_at_capacity) or was [shut down](crate::error::Error::is_shutdown).
     #[track_caller]
     pub fn try_sleep(&self, duration: Duration) -> TrySleep {
         TrySleep::over(self.sleep(duration))

@@ -17,27 +17,6 @@ use crate::util::error::{Elapsed, Error};
 
 /// Awaits `future` for at most `duration` from now.
 ///
-/// The future is polled before the timer. If it is ready, it wins, however late; if it is ready at its first poll, no
-/// timer is registered. A `duration` of more than 500 years, such as [`Duration::MAX`], sets no limit.
-///
-/// # Errors
-///
-/// Resolves to [`Elapsed`] if the deadline passes first. [`Elapsed`] converts into an [`io::Error`](std::io::Error), so
-/// `?` works in functions that return [`io::Result`](std::io::Result).
-///
-/// The future is dropped with the `Timeout`. To keep it, pass a pinned reference to it, as below, or take it out with
-/// [`into_inner`](Timeout::into_inner).
-///
-/// # Cancel safety
-///
-/// Dropping the `Timeout` drops the future and cancels the timer. It is as cancel safe as the future.
-///
-/// # Panics
-///
-/// Polling panics as [`sleep`](crate::sleep()) does.
-///
-/// # Examples
-///
 /// ```
 /// use hairspring::{Duration, timeout};
 ///
@@ -61,6 +40,25 @@ use crate::util::error::{Elapsed, Error};
 /// }
 /// # }
 /// ```
+///
+/// The future is polled before the timer. If it is ready, it wins, however late; if it is ready at its first poll, no
+/// timer is registered. A `duration` of more than 500 years, such as [`Duration::MAX`], sets no limit.
+///
+/// # Errors
+///
+/// Resolves to [`Elapsed`] if the deadline passes first. [`Elapsed`] converts into an [`io::Error`](std::io::Error), so
+/// `?` works in functions that return [`io::Result`](std::io::Result).
+///
+/// The future is dropped with the `Timeout`. To keep it, pass a pinned reference to it, as here, or take it out with
+/// [`into_inner`](Timeout::into_inner).
+///
+/// # Cancel safety
+///
+/// Dropping the `Timeout` drops the future and cancels the timer. It is as cancel safe as the future.
+///
+/// # Panics
+///
+/// Polling panics as [`sleep`](crate::sleep()) does.
 #[inline]
 #[track_caller]
 pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoFuture> {
@@ -91,18 +89,6 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
 
 /// The future that [`timeout`] and [`timeout_at`] return.
 ///
-/// `F` is the future, `T` the time of its deadline, and `E` its error:
-///
-/// | returned by | type | resolves to |
-/// |---|---|---|
-/// | [`timeout`], [`timeout_at`], [`Timer::timeout`](crate::Timer::timeout) | `Timeout<F>` | `Result<F::Output, Elapsed>` |
-/// | [`boot::timeout`](crate::boot::timeout()), [`boot::timeout_at`](crate::boot::timeout_at) | `Timeout<F, boot::Instant>` | `Result<F::Output, Elapsed>` |
-/// | [`wall::timeout_at`](crate::wall::timeout_at) | `Timeout<F, SystemTime>` | `Result<F::Output, Elapsed>` |
-/// | [`Deadline::limit`](crate::Deadline::limit) | `Timeout<F, Deadline, DeadlineExceeded>` | `Result<F::Output, DeadlineExceeded>` |
-/// | [`fallible`](Timeout::fallible) | `Timeout<F, T, Error>` | `Result<F::Output, Error>` |
-///
-/// # Examples
-///
 /// ```
 /// use hairspring::{Duration, Instant, timeout};
 ///
@@ -112,6 +98,16 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
 /// assert_eq!(limited.deadline(), deadline);
 /// assert_eq!(limited.into_inner().into_inner(), 7);
 /// ```
+///
+/// `F` is the future, `T` the time of its deadline, and `E` its error:
+///
+/// | returned by | type | resolves to |
+/// |---|---|---|
+/// | [`timeout`], [`timeout_at`], [`Timer::timeout`](crate::Timer::timeout) | `Timeout<F>` | `Result<F::Output, Elapsed>` |
+/// | [`boot::timeout`](crate::boot::timeout()), [`boot::timeout_at`](crate::boot::timeout_at) | `Timeout<F, boot::Instant>` | `Result<F::Output, Elapsed>` |
+/// | [`wall::timeout_at`](crate::wall::timeout_at) | `Timeout<F, SystemTime>` | `Result<F::Output, Elapsed>` |
+/// | [`Deadline::limit`](crate::Deadline::limit) | `Timeout<F, Deadline, DeadlineExceeded>` | `Result<F::Output, DeadlineExceeded>` |
+/// | [`fallible`](Timeout::fallible) | `Timeout<F, T, Error>` | `Result<F::Output, Error>` |
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 #[pin_project]
 pub struct Timeout<F, T: Time = Instant, E = Elapsed> {

@@ -1,14 +1,5 @@
 //! Timers on the wall clock, for times of day: "at 03:00", "each full minute", "until the shop closes".
 //!
-//! The wall clock can be set. To limit how long something takes, use the timers of the crate root or of
-//! [`boot`](crate::boot), whose clocks cannot be set. This module therefore has no function that takes a duration to
-//! wait.
-//!
-//! It keeps no record: a time that passed while the program was not running is gone. For schedules that users write,
-//! such as `0 3 * * MON-FRI`, and for runs that must survive a restart, use a crate for cron jobs.
-//!
-//! # Examples
-//!
 //! ```
 //! use hairspring::{Duration, wall};
 //!
@@ -19,6 +10,13 @@
 //! assert!(wall::now() >= deadline);
 //! # }
 //! ```
+//!
+//! The wall clock can be set. To limit how long something takes, use the timers of the crate root or of
+//! [`boot`](crate::boot), whose clocks cannot be set. This module therefore has no function that takes a duration to
+//! wait.
+//!
+//! It keeps no record: a time that passed while the program was not running is gone. For schedules that users write,
+//! such as `0 3 * * MON-FRI`, and for runs that must survive a restart, use a crate for cron jobs.
 //!
 //! # When the clock is set
 //!
@@ -93,16 +91,14 @@ use crate::timer::Timer;
 
 /// Returns the time of day: [`SystemTime::now`], unless a test has changed it.
 ///
-/// If a test has paused the clock of the current runtime, the wall clock starts from the true time and then moves only
-/// with that clock. The result does not follow the `ManualClock` of a timer, even if that timer is
-/// [installed](crate::timer::Builder::install). `test_util::set_wall` and `suspend` shift it on any runtime.
-///
-/// # Examples
-///
 /// ```
 /// let before = std::time::SystemTime::now();
 /// assert!(hairspring::wall::now() >= before);
 /// ```
+///
+/// If a test has paused the clock of the current runtime, the wall clock starts from the true time and then moves only
+/// with that clock. The result does not follow the `ManualClock` of a timer, even if that timer is
+/// [installed](crate::timer::Builder::install). `test_util::set_wall` and `suspend` shift it on any runtime.
 #[must_use]
 #[doc(alias = "CLOCK_REALTIME")]
 pub fn now() -> SystemTime {
@@ -110,12 +106,6 @@ pub fn now() -> SystemTime {
 }
 
 /// Waits until the wall clock shows `deadline`.
-///
-/// Completes only when a poll finds the clock at or after that time, and the runtime has polled for I/O. Any time
-/// is accepted; one that the system cannot wait for is never reached. Cancel safety and panics are those of
-/// [`hairspring::sleep`](crate::sleep()).
-///
-/// # Examples
 ///
 /// ```
 /// use hairspring::{Duration, wall};
@@ -127,6 +117,10 @@ pub fn now() -> SystemTime {
 /// assert!(wall::now() >= deadline);
 /// # }
 /// ```
+///
+/// Completes only when a poll finds the clock at or after that time, and the runtime has polled for I/O. Any time
+/// is accepted; one that the system cannot wait for is never reached. Cancel safety and panics are those of
+/// [`hairspring::sleep`](crate::sleep()).
 #[track_caller]
 pub fn sleep_until(deadline: SystemTime) -> Sleep {
     Sleep::new(deadline)
@@ -178,6 +172,18 @@ pub type Sleep = boot::Sleep<SystemTime>;
 /// Creates an interval that ticks when the wall clock shows a multiple of `period`, counted from 1970 in UTC: at each
 /// full minute, hour or day.
 ///
+/// ```
+/// use hairspring::{Duration, wall};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let mut ticks = wall::interval_aligned(Duration::from_millis(20));
+/// let tick = ticks.tick().await;
+/// let since = tick.duration_since(std::time::UNIX_EPOCH).unwrap();
+/// assert_eq!(since.as_nanos() % 20_000_000, 0);
+/// # }
+/// ```
+///
 /// The first tick is at the first such time that has not passed. [`with_phase`](AlignedInterval::with_phase) shifts all
 /// ticks. Periods longer than a day work as well, but do not align with weeks or months: 1970 began on a Thursday.
 ///
@@ -191,20 +197,6 @@ pub type Sleep = boot::Sleep<SystemTime>;
 /// # Panics
 ///
 /// Panics if `period` is zero.
-///
-/// # Examples
-///
-/// ```
-/// use hairspring::{Duration, wall};
-///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() {
-/// let mut ticks = wall::interval_aligned(Duration::from_millis(20));
-/// let tick = ticks.tick().await;
-/// let since = tick.duration_since(std::time::UNIX_EPOCH).unwrap();
-/// assert_eq!(since.as_nanos() % 20_000_000, 0);
-/// # }
-/// ```
 #[track_caller]
 #[must_use]
 #[doc(alias = "cron")]
@@ -269,13 +261,6 @@ impl AlignedInterval {
     /// Waits on `timer` instead, whatever runtime polls for the ticks, and keeps it alive. The next tick is the first
     /// aligned time that has not passed on the timer's clock.
     ///
-    /// # Panics
-    ///
-    /// Panics if the timer has [`max_pending`](crate::timer::Builder::max_pending). A tick panics if it has to wait and the
-    /// timer was shut down.
-    ///
-    /// # Examples
-    ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {
@@ -285,6 +270,11 @@ impl AlignedInterval {
     /// assert_eq!(timer.metrics().registered(), 1);
     /// # }
     /// ```
+    ///
+    /// # Panics
+    ///
+    /// Panics if the timer has [`max_pending`](crate::timer::Builder::max_pending). A tick panics if it has to wait and the
+    /// timer was shut down.
     #[must_use]
     pub fn with_timer(self, timer: &Timer) -> AlignedInterval {
         let mut delay = self.delay.with_timer(timer.unlimited("AlignedInterval"));
@@ -317,16 +307,6 @@ impl AlignedInterval {
 
     /// Waits for the next tick and returns the time for which it was scheduled.
     ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future before it is ready loses no tick.
-    ///
-    /// # Panics
-    ///
-    /// Panics as [`sleep`](crate::sleep()) does.
-    ///
-    /// # Examples
-    ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() {
@@ -335,6 +315,14 @@ impl AlignedInterval {
     /// assert!(wall::now() >= tick);
     /// # }
     /// ```
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future before it is ready loses no tick.
+    ///
+    /// # Panics
+    ///
+    /// Panics as [`sleep`](crate::sleep()) does.
     pub async fn tick(&mut self) -> SystemTime {
         poll_fn(|cx| self.poll_tick(cx)).await
     }

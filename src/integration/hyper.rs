@@ -1,11 +1,5 @@
 //! [`HyperTimer`], a timer for hyper's servers and clients. Needs the feature `hyper`.
 //!
-//! hyper has no timer, and panics if `header_read_timeout` or HTTP/2 keep-alive is set without one. Pass this one to
-//! `timer` of hyper's builders, and to `pool_timer` of hyper-util's client. [`Sleep`](crate::Sleep) implements
-//! `hyper::rt::Sleep`.
-//!
-//! # Examples
-//!
 //! ```
 //! use hairspring::{Duration, hyper::HyperTimer};
 //! use hyper_util::{client::legacy::Client, rt::TokioExecutor};
@@ -13,6 +7,10 @@
 //! let mut client = Client::builder(TokioExecutor::new());
 //! client.timer(HyperTimer::new()).pool_timer(HyperTimer::new()).pool_idle_timeout(Duration::from_secs(30));
 //! ```
+//!
+//! hyper has no timer, and panics if `header_read_timeout` or HTTP/2 keep-alive is set without one. Pass this one to
+//! `timer` of hyper's builders, and to `pool_timer` of hyper-util's client. [`Sleep`](crate::Sleep) implements
+//! `hyper::rt::Sleep`.
 
 use std::panic::Location;
 use std::pin::Pin;
@@ -27,17 +25,6 @@ use crate::wheel::Tick;
 
 /// A timer for hyper, like hyper-util's `TokioTimer`.
 ///
-/// No time limit ends early. Postponing a limit, as hyper does for each ping of an HTTP/2
-/// connection, reuses its allocation. The timer runs on runtimes without `enable_time`.
-///
-/// # Panics
-///
-/// Polling a connection panics as [`sleep`](crate::sleep()) does, and if it has to wait on a [`Timer`]
-/// that was shut down: hyper takes no errors from its timer. hyper itself panics if the current time plus a limit
-/// overflows `std::time::Instant`, as with `Duration::MAX`.
-///
-/// # Examples
-///
 /// ```
 /// use hairspring::Duration;
 /// use hairspring::hyper::HyperTimer;
@@ -47,6 +34,15 @@ use crate::wheel::Tick;
 /// // Each request's header must arrive within 10 s. This also limits the silence between requests.
 /// server.timer(HyperTimer::new()).header_read_timeout(Duration::from_secs(10));
 /// ```
+///
+/// No time limit ends early. Postponing a limit, as hyper does for each ping of an HTTP/2
+/// connection, reuses its allocation. The timer runs on runtimes without `enable_time`.
+///
+/// # Panics
+///
+/// Polling a connection panics as [`sleep`](crate::sleep()) does, and if it has to wait on a [`Timer`]
+/// that was shut down: hyper takes no errors from its timer. hyper itself panics if the current time plus a limit
+/// overflows `std::time::Instant`, as with `Duration::MAX`.
 #[derive(Debug, Clone)]
 #[doc(alias = "TokioTimer")]
 pub struct HyperTimer {

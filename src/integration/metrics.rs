@@ -36,6 +36,16 @@ const ENTRIES_MAX: &str = "hairspring_entries_max";
 /// [`Timer::reporter`](crate::Timer::reporter), [`DeadlineMap::reporter`](crate::DeadlineMap::reporter) and
 /// [`DelayQueue::reporter`](crate::DelayQueue::reporter) return one.
 ///
+/// ```
+/// use hairspring::{Duration, Timer};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// // Once the recorder is installed:
+/// tokio::spawn(Timer::current().reporter("main").run(Duration::from_secs(10)));
+/// # }
+/// ```
+///
 /// The reporter of a timer reports these with the label `name`. [`Metrics`] has the same values. Timeouts and ticks of
 /// intervals count as sleeps, and so does a queue or a map that waits for its first entry.
 ///
@@ -78,18 +88,6 @@ const ENTRIES_MAX: &str = "hairspring_entries_max";
 /// ```
 ///
 /// A reporter does not keep a timer, a map or a queue alive.
-///
-/// # Examples
-///
-/// ```
-/// use hairspring::{Duration, Timer};
-///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() {
-/// // Once the recorder is installed:
-/// tokio::spawn(Timer::current().reporter("main").run(Duration::from_secs(10)));
-/// # }
-/// ```
 #[must_use = "a reporter does nothing until it runs or publishes"]
 #[doc(alias = "Prometheus")]
 pub struct Reporter {
@@ -105,12 +103,6 @@ impl RefUnwindSafe for Reporter {}
 impl Timer {
     /// Returns a reporter of this timer's metrics, with the label `name` set to `name`. Needs the feature `metrics`.
     ///
-    /// The label need not be the timer's own [name](crate::timer::Builder::name), which only spans and errors show.
-    /// Create one reporter per timer, each with its own name. If two reporters share a name, counters show the larger
-    /// value and the histogram shows both.
-    ///
-    /// # Examples
-    ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() {
@@ -118,6 +110,10 @@ impl Timer {
     /// tokio::spawn(Timer::current().reporter("main").run(Duration::from_secs(10)));
     /// # }
     /// ```
+    ///
+    /// The label need not be the timer's own [name](crate::timer::Builder::name), which only spans and errors show.
+    /// Create one reporter per timer, each with its own name. If two reporters share a name, counters show the larger
+    /// value and the histogram shows both.
     pub fn reporter(&self, name: impl Into<String>) -> Reporter {
         // Keeps the counts readable after the timer has ended.
         let guard = self.lease.guard();
@@ -239,16 +235,6 @@ impl Reporter {
     /// map or the queue was dropped. Spawn the future on a tokio runtime: it waits on that runtime's timer, not on the
     /// reported one.
     ///
-    /// # Panics
-    ///
-    /// Panics if `every` is zero. Polling panics as [`sleep`](crate::sleep()) does.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future stops the reports. Counts since the last report are not reported.
-    ///
-    /// # Examples
-    ///
     /// ```
     /// use hairspring::{Duration, Timer};
     ///
@@ -260,6 +246,14 @@ impl Reporter {
     /// reports.await.unwrap();
     /// # }
     /// ```
+    ///
+    /// # Panics
+    ///
+    /// Panics if `every` is zero. Polling panics as [`sleep`](crate::sleep()) does.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future stops the reports. Counts since the last report are not reported.
     #[track_caller]
     pub fn run(mut self, every: Duration) -> impl Future<Output = ()> + Send + 'static {
         let mut ticks = interval(every);

@@ -1,11 +1,5 @@
 //! [`TimeoutLayer`], which limits how long a request to a tower service may take. Needs the feature `tower`.
 //!
-//! `TimeoutLayer` and `Timeout` replace `tower::timeout`. A request that takes too long fails with a boxed [`Elapsed`], like tower's. With
-//! [`TimeoutLayer::respond_with`], the service answers with a response instead. With [`TimeoutLayer::per_request`],
-//! each request has its own [`Deadline`].
-//!
-//! # Examples
-//!
 //! ```
 //! use hairspring::{Duration, tower::TimeoutLayer};
 //! use tower::{ServiceBuilder, ServiceExt, service_fn};
@@ -17,6 +11,10 @@
 //! assert_eq!(service.oneshot(7).await.unwrap(), 7);
 //! # }
 //! ```
+//!
+//! `TimeoutLayer` and `Timeout` replace `tower::timeout`. A request that takes too long fails with a boxed [`Elapsed`], like tower's. With
+//! [`TimeoutLayer::respond_with`], the service answers with a response instead. With [`TimeoutLayer::per_request`],
+//! each request has its own [`Deadline`].
 
 use std::error::Error;
 use std::fmt;
@@ -155,15 +153,6 @@ impl<L, A> TimeoutLayer<L, A> {
     /// Waits on `timer`, for all kinds of limits, instead of the timer of the runtime that polls the response. Once that was
     /// shut down, the layer no longer calls the service, and requests [fail](Timeout#errors).
     ///
-    /// The layer limits time only. To limit the number of requests, use `tower::limit` and `tower::load_shed`.
-    ///
-    /// # Panics
-    ///
-    /// Panics if the timer has [`max_pending`](crate::timer::Builder::max_pending): requests would begin, and then be thrown
-    /// away.
-    ///
-    /// # Examples
-    ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {
@@ -177,6 +166,13 @@ impl<L, A> TimeoutLayer<L, A> {
     /// assert_eq!(timer.metrics().fired(), 1);
     /// # }
     /// ```
+    ///
+    /// The layer limits time only. To limit the number of requests, use `tower::limit` and `tower::load_shed`.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the timer has [`max_pending`](crate::timer::Builder::max_pending): requests would begin, and then be thrown
+    /// away.
     #[track_caller]
     #[must_use]
     pub fn with_timer(self, timer: &Timer) -> Self {
@@ -250,6 +246,18 @@ mod limit {
 
 /// The service that a [`TimeoutLayer`] makes. It limits the time of each request, like tower's `Timeout`.
 ///
+/// ```
+/// use hairspring::{Duration, tower::{Timeout, TimeoutLayer}};
+/// use tower::{Layer, ServiceExt, service_fn};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let double = service_fn(|request: u8| async move { Ok::<_, std::io::Error>(request * 2) });
+/// let limited: Timeout<_> = TimeoutLayer::new(Duration::from_secs(1)).layer(double);
+/// assert_eq!(limited.oneshot(4).await.unwrap(), 8);
+/// # }
+/// ```
+///
 /// The time counts from `call`; waiting in `poll_ready` is not limited. A request that takes too long is dropped.
 ///
 /// # Errors
@@ -262,20 +270,6 @@ mod limit {
 /// # Panics
 ///
 /// Polling the response panics if it starts the process's first timer and no thread can be started.
-///
-/// # Examples
-///
-/// ```
-/// use hairspring::{Duration, tower::{Timeout, TimeoutLayer}};
-/// use tower::{Layer, ServiceExt, service_fn};
-///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() {
-/// let double = service_fn(|request: u8| async move { Ok::<_, std::io::Error>(request * 2) });
-/// let limited: Timeout<_> = TimeoutLayer::new(Duration::from_secs(1)).layer(double);
-/// assert_eq!(limited.oneshot(4).await.unwrap(), 8);
-/// # }
-/// ```
 #[derive(Clone)]
 pub struct Timeout<S, L = Duration, A = ()> {
     inner: S,
@@ -366,14 +360,6 @@ impl<F: Future> Future for Begun<F> {
 
 /// The response future of a [`Timeout`].
 ///
-/// `L` is what a request that takes too long fails with, and `A` the layer's answer to it.
-///
-/// # Cancel safety
-///
-/// Dropping the future drops the inner response and cancels the timer.
-///
-/// # Examples
-///
 /// ```
 /// # use hairspring::{Duration, tower::{ResponseFuture, TimeoutLayer}};
 /// # use tower::{Layer, Service, service_fn};
@@ -381,6 +367,12 @@ impl<F: Future> Future for Begun<F> {
 /// let mut service = TimeoutLayer::new(Duration::from_secs(1)).layer(one);
 /// let _response: ResponseFuture<_> = service.call(());
 /// ```
+///
+/// `L` is what a request that takes too long fails with, and `A` the layer's answer to it.
+///
+/// # Cancel safety
+///
+/// Dropping the future drops the inner response and cancels the timer.
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 #[pin_project]
 pub struct ResponseFuture<F, L = Elapsed, A = ()> {

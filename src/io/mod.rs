@@ -38,6 +38,29 @@ pub use limits::Limit;
 
 /// A connection, or any other byte stream, with time limits. It starts without any.
 ///
+/// ```
+/// use hairspring::{Duration, Instant, io::TimeoutStream};
+/// use tokio::io::{AsyncReadExt, AsyncWriteExt};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// let (connection, mut peer) = tokio::io::duplex(64);
+/// let mut connection = TimeoutStream::new(connection)
+///     .with_idle_timeout(Duration::from_secs(60))
+///     .with_write_timeout(Duration::from_secs(10))
+///     .with_deadline(Instant::now() + Duration::from_secs(3_600));
+/// peer.write_all(b"ping").await?;
+/// let mut request = [0; 4];
+/// connection.read_exact(&mut request).await?;
+/// assert_eq!(&request, b"ping");
+///
+/// connection.set_read_timeout(Some(Duration::from_millis(5)));
+/// let error = connection.read_u8().await.unwrap_err(); // the peer says nothing
+/// assert_eq!(error.kind(), std::io::ErrorKind::TimedOut);
+/// # Ok(())
+/// # }
+/// ```
+///
 /// | limit | counts | for a peer that |
 /// |---|---|---|
 /// | [read timeout](Self::set_read_timeout) | while a read waits | owes an answer |
@@ -73,31 +96,6 @@ pub use limits::Limit;
 /// Operations are as cancel safe as those of the inner stream. The limits cannot notice that a waiting operation was
 /// dropped: its read or write timeout continues with the next operation in the same direction. To restart a timeout,
 /// set it again. The idle timeout counts from the last byte, whatever was dropped.
-///
-/// # Examples
-///
-/// ```
-/// use hairspring::{Duration, Instant, io::TimeoutStream};
-/// use tokio::io::{AsyncReadExt, AsyncWriteExt};
-///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> std::io::Result<()> {
-/// let (connection, mut peer) = tokio::io::duplex(64);
-/// let mut connection = TimeoutStream::new(connection)
-///     .with_idle_timeout(Duration::from_secs(60))
-///     .with_write_timeout(Duration::from_secs(10))
-///     .with_deadline(Instant::now() + Duration::from_secs(3_600));
-/// peer.write_all(b"ping").await?;
-/// let mut request = [0; 4];
-/// connection.read_exact(&mut request).await?;
-/// assert_eq!(&request, b"ping");
-///
-/// connection.set_read_timeout(Some(Duration::from_millis(5)));
-/// let error = connection.read_u8().await.unwrap_err(); // the peer says nothing
-/// assert_eq!(error.kind(), std::io::ErrorKind::TimedOut);
-/// # Ok(())
-/// # }
-/// ```
 #[pin_project]
 #[doc(alias = "TimeoutReader")]
 #[doc(alias = "TimeoutWriter")]
@@ -248,20 +246,18 @@ impl<S> TimeoutStream<S> {
     /// fails. The time counts from this call or from the last byte that was read or written, whichever is later. `None`
     /// means no limit; zero fails each read that has to wait.
     ///
-    /// A write that waits is idle, too, but no write fails because of this limit. A flush or a shutdown that had to
-    /// wait has moved bytes once it succeeds. To count each byte, put the limits around the socket, below buffers and
-    /// TLS.
-    ///
-    /// If a read is waiting, its task is woken.
-    ///
-    /// # Examples
-    ///
     /// ```
     /// # use hairspring::{Duration, io::TimeoutStream};
     /// # let (connection, _peer) = tokio::io::duplex(64);
     /// let mut connection = TimeoutStream::new(connection);
     /// connection.set_idle_timeout(Some(Duration::from_secs(60)));
     /// ```
+    ///
+    /// A write that waits is idle, too, but no write fails because of this limit. A flush or a shutdown that had to
+    /// wait has moved bytes once it succeeds. To count each byte, put the limits around the socket, below buffers and
+    /// TLS.
+    ///
+    /// If a read is waiting, its task is woken.
     #[doc(alias = "keep_alive_timeout")]
     pub fn set_idle_timeout(&mut self, timeout: Option<Duration>) {
         self.limits.set_idle(timeout);

@@ -51,13 +51,6 @@ impl<S: Stream> ChunksTimeout<S> {
     /// Waits on `timer`, which the stream then keeps alive. If a batch has begun, its whole time counts again, from
     /// this call.
     ///
-    /// # Panics
-    ///
-    /// Panics if the timer has [`max_pending`](crate::timer::Builder::max_pending). Polling panics if it has to wait and the
-    /// timer was shut down.
-    ///
-    /// # Examples
-    ///
     /// ```
     /// # use futures::StreamExt as _;
     /// # use hairspring::{Duration, StreamExt, Timer};
@@ -70,6 +63,11 @@ impl<S: Stream> ChunksTimeout<S> {
     /// assert_eq!(timer.metrics().fired(), 1);
     /// # }
     /// ```
+    ///
+    /// # Panics
+    ///
+    /// Panics if the timer has [`max_pending`](crate::timer::Builder::max_pending). Polling panics if it has to wait and the
+    /// timer was shut down.
     #[track_caller]
     pub fn with_timer(mut self, timer: &Timer) -> Self {
         self.batch.wait_on(timer.unlimited("ChunksTimeout"), self.duration);

@@ -9,6 +9,17 @@ use crate::future::{Interval, limit};
 
 /// Adds time limits to every stream.
 ///
+/// ```
+/// use futures::StreamExt as _;
+/// use hairspring::{Duration, StreamExt};
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// let items = futures::stream::iter(1..=5).chunks_timeout(2, Duration::from_secs(1));
+/// assert_eq!(items.collect::<Vec<_>>().await, [vec![1, 2], vec![3, 4], vec![5]]);
+/// # }
+/// ```
+///
 /// | method | result |
 /// |---|---|
 /// | [`timeout`](StreamExt::timeout) | an error, once, if no item arrives for a while |
@@ -30,28 +41,9 @@ use crate::future::{Interval, limit};
 /// # Cancel safety
 ///
 /// Dropping a future that waits for the next item loses nothing: collected items stay in the stream.
-///
-/// # Examples
-///
-/// ```
-/// use futures::StreamExt as _;
-/// use hairspring::{Duration, StreamExt};
-///
-/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-/// # async fn main() {
-/// let items = futures::stream::iter(1..=5).chunks_timeout(2, Duration::from_secs(1));
-/// assert_eq!(items.collect::<Vec<_>>().await, [vec![1, 2], vec![3, 4], vec![5]]);
-/// # }
-/// ```
 pub trait StreamExt: Stream {
     /// Yields an [`Elapsed`](crate::Elapsed) error, once, if no item arrives for `duration`, and continues to wait for
     /// the item.
-    ///
-    /// The time counts from this call, and then from each item. The stream is polled before the timer, so a ready item
-    /// wins, however late. An item only moves the deadline, without touching the timer. With a zero duration, the
-    /// stream yields the error at the first poll of each silence.
-    ///
-    /// # Examples
     ///
     /// ```
     /// # use futures::StreamExt as _;
@@ -68,6 +60,10 @@ pub trait StreamExt: Stream {
     /// assert_eq!(slow.next().await, None);
     /// # }
     /// ```
+    ///
+    /// The time counts from this call, and then from each item. The stream is polled before the timer, so a ready item
+    /// wins, however late. An item only moves the deadline, without touching the timer. With a zero duration, the
+    /// stream yields the error at the first poll of each silence.
     #[track_caller]
     fn timeout(self, duration: Duration) -> Timeout<Self>
     where
@@ -136,15 +132,6 @@ pub trait StreamExt: Stream {
     /// Collects items into batches: yields a `Vec` when it has `max_size` items, when `duration` has passed since its
     /// first item, or when the stream ends. A `Vec` is never empty.
     ///
-    /// The time is checked when no item is ready, and after every 128 ready items, when other tasks get to run. With a
-    /// zero duration, the stream yields the ready items, at most 128 at a time.
-    ///
-    /// # Panics
-    ///
-    /// Panics if `max_size` is zero.
-    ///
-    /// # Examples
-    ///
     /// ```
     /// # use futures::StreamExt as _;
     /// # use hairspring::{Duration, StreamExt};
@@ -156,6 +143,13 @@ pub trait StreamExt: Stream {
     /// assert_eq!(batches.next().await, Some(vec![3]), "a second later");
     /// # }
     /// ```
+    ///
+    /// The time is checked when no item is ready, and after every 128 ready items, when other tasks get to run. With a
+    /// zero duration, the stream yields the ready items, at most 128 at a time.
+    ///
+    /// # Panics
+    ///
+    /// Panics if `max_size` is zero.
     #[track_caller]
     #[doc(alias = "batch")]
     #[doc(alias = "buffer_timeout")]
@@ -169,15 +163,6 @@ pub trait StreamExt: Stream {
     /// Yields the last item before each silence of `duration`, and drops the others. When the stream ends, the last
     /// item is yielded immediately.
     ///
-    /// The stream is polled before the timer, so a ready item wins, however late. An item only moves the deadline,
-    /// without touching the timer. A stream that is never silent for `duration` yields nothing until it ends, unless
-    /// you set a [longest wait](Debounce::max_wait). With a zero duration, the stream yields an item as soon as no
-    /// other is ready.
-    ///
-    /// Errors are items like any other: the next item replaces them.
-    ///
-    /// # Examples
-    ///
     /// ```
     /// # use futures::StreamExt as _;
     /// # use hairspring::{Duration, StreamExt};
@@ -188,6 +173,13 @@ pub trait StreamExt: Stream {
     /// assert_eq!(searches.next().await, Some("hel"));
     /// # }
     /// ```
+    ///
+    /// The stream is polled before the timer, so a ready item wins, however late. An item only moves the deadline,
+    /// without touching the timer. A stream that is never silent for `duration` yields nothing until it ends, unless
+    /// you set a [longest wait](Debounce::max_wait). With a zero duration, the stream yields an item as soon as no
+    /// other is ready.
+    ///
+    /// Errors are items like any other: the next item replaces them.
     #[track_caller]
     fn debounce(self, duration: Duration) -> Debounce<Self>
     where

@@ -138,13 +138,6 @@ impl<S: Stream> Debounce<S> {
     /// Waits on `timer`, which the stream then keeps alive. If an item is held back, the silence and the
     /// [longest wait](Debounce::max_wait) count again, from this call.
     ///
-    /// # Panics
-    ///
-    /// Panics if the timer has [`max_pending`](crate::timer::Builder::max_pending). Polling panics if it has to wait and the
-    /// timer was shut down.
-    ///
-    /// # Examples
-    ///
     /// ```
     /// # use futures::StreamExt as _;
     /// # use hairspring::{Duration, StreamExt, Timer};
@@ -157,6 +150,11 @@ impl<S: Stream> Debounce<S> {
     /// assert_eq!(timer.metrics().fired(), 1);
     /// # }
     /// ```
+    ///
+    /// # Panics
+    ///
+    /// Panics if the timer has [`max_pending`](crate::timer::Builder::max_pending). Polling panics if it has to wait and the
+    /// timer was shut down.
     #[track_caller]
     pub fn with_timer(mut self, timer: &Timer) -> Self {
         self.latest.wait_on(timer.unlimited("Debounce"), self.longest);

@@ -48,13 +48,6 @@ impl<S> Throttle<S> {
     /// Waits on `timer`, which the stream then keeps alive. If the next item has to wait, its whole time counts again,
     /// from this call.
     ///
-    /// # Panics
-    ///
-    /// Panics if the timer has [`max_pending`](crate::timer::Builder::max_pending). Polling panics if it has to wait and the
-    /// timer was shut down.
-    ///
-    /// # Examples
-    ///
     /// ```
     /// # use futures::StreamExt as _;
     /// # use hairspring::{Duration, StreamExt, Timer};
@@ -66,6 +59,11 @@ impl<S> Throttle<S> {
     /// assert_eq!(timer.metrics().fired(), 1);
     /// # }
     /// ```
+    ///
+    /// # Panics
+    ///
+    /// Panics if the timer has [`max_pending`](crate::timer::Builder::max_pending). Polling panics if it has to wait and the
+    /// timer was shut down.
     #[track_caller]
     pub fn with_timer(self, timer: &Timer) -> Self {
         Throttle { delay: timer.unlimited("Throttle").limit(self.duration), ..self }

@@ -49,13 +49,6 @@ impl<S> Timeout<S> {
 
     /// Waits on `timer`, which the stream then keeps alive. The time for the next item counts from this call.
     ///
-    /// # Panics
-    ///
-    /// Panics if the timer has [`max_pending`](crate::timer::Builder::max_pending). Polling panics if it has to wait and the
-    /// timer was shut down.
-    ///
-    /// # Examples
-    ///
     /// ```
     /// # use futures::StreamExt as _;
     /// # use hairspring::{Duration, StreamExt, Timer};
@@ -67,6 +60,11 @@ impl<S> Timeout<S> {
     /// assert_eq!(timer.metrics().fired(), 1);
     /// # }
     /// ```
+    ///
+    /// # Panics
+    ///
+    /// Panics if the timer has [`max_pending`](crate::timer::Builder::max_pending). Polling panics if it has to wait and the
+    /// timer was shut down.
     #[track_caller]
     pub fn with_timer(self, timer: &Timer) -> Self {
         Timeout { limit: LazySleep::new(timer.unlimited("Timeout").limit(self.duration)), ..self }

@@ -43,16 +43,6 @@ const EVENT_INTERVALS: [u32; 6] = [1, 2, 3, 7, 19, 61];
 
 /// Runs a test in a bubble: on its own runtime, with a paused clock, until it ends or deadlocks.
 ///
-/// This is [`Bubble::new().run(code)`](Bubble::run), which has the details; [`#[hairspring::test]`](macro@crate::test)
-/// does the same to an `async fn`. Go's `testing/synctest` uses the same name
-/// for the same idea.
-///
-/// # Panics
-///
-/// Panics if the future panics, deadlocks, or leaves tasks behind: see [`Bubble::run`].
-///
-/// # Examples
-///
 /// ```
 /// use hairspring::{Duration, Instant, sleep, test_util::bubble};
 ///
@@ -72,6 +62,14 @@ const EVENT_INTERVALS: [u32; 6] = [1, 2, 3, 7, 19, 61];
 ///     drop(sender);
 /// });
 /// ```
+///
+/// This is [`Bubble::new().run(code)`](Bubble::run), which has the details; [`#[hairspring::test]`](macro@crate::test)
+/// does the same to an `async fn`. Go's `testing/synctest` uses the same name
+/// for the same idea.
+///
+/// # Panics
+///
+/// Panics if the future panics, deadlocks, or leaves tasks behind: see [`Bubble::run`].
 #[doc(alias = "synctest")]
 #[doc(alias = "fake clock")]
 #[track_caller]
@@ -172,14 +170,6 @@ impl Bubble {
     /// Fails the test if it has not ended when more than `limit` has passed on the bubble's clock, counted from its
     /// start.
     ///
-    /// A bubble is no deadlock while timers are left. So a test that waits for something that never happens, beside a
-    /// task that sleeps again and again, runs forever without a limit. There is none by default.
-    ///
-    /// With workers or a grace, the clock stops at the last deadline within the limit. tokio's clock moves on until the
-    /// bubble notices, for about a millisecond of real time.
-    ///
-    /// # Examples
-    ///
     /// ```should_panic
     /// use hairspring::{Duration, interval, test_util::Bubble};
     ///
@@ -193,22 +183,18 @@ impl Bubble {
     ///     std::future::pending::<()>().await; // fails after an hour of the bubble's time
     /// });
     /// ```
+    ///
+    /// A bubble is no deadlock while timers are left. So a test that waits for something that never happens, beside a
+    /// task that sleeps again and again, runs forever without a limit. There is none by default.
+    ///
+    /// With workers or a grace, the clock stops at the last deadline within the limit. tokio's clock moves on until the
+    /// bubble notices, for about a millisecond of real time.
     pub fn limit(mut self, limit: Duration) -> Bubble {
         self.limit = Some(limit);
         self
     }
 
     /// Runs the bubble on a multi-thread runtime with `workers` workers, instead of a current-thread runtime.
-    ///
-    /// The seed then decides only the order of timers that are due at the same instant: the tasks they wake run in
-    /// parallel. tokio cannot pause the clock of such a runtime, so tokio's own sleeps take real time, and count as
-    /// something outside that needs [`patience`](Bubble::patience).
-    ///
-    /// # Panics
-    ///
-    /// [`run`](Bubble::run) panics if `workers` is zero.
-    ///
-    /// # Examples
     ///
     /// ```
     /// use hairspring::{Duration, Instant, sleep, test_util::Bubble};
@@ -222,25 +208,20 @@ impl Bubble {
     ///     assert_eq!(start.elapsed(), Duration::from_secs(60));
     /// });
     /// ```
+    ///
+    /// The seed then decides only the order of timers that are due at the same instant: the tasks they wake run in
+    /// parallel. tokio cannot pause the clock of such a runtime, so tokio's own sleeps take real time, and count as
+    /// something outside that needs [`patience`](Bubble::patience).
+    ///
+    /// # Panics
+    ///
+    /// [`run`](Bubble::run) panics if `workers` is zero.
     pub fn workers(mut self, workers: usize) -> Bubble {
         (self.workers, self.runtime) = (Some(workers), None);
         self
     }
 
     /// Runs the bubble on a runtime that this builder makes, for settings that a bubble does not have.
-    ///
-    /// The bubble replaces the builder's hooks `on_thread_start` and `on_thread_stop` and its `thread_keep_alive`: they
-    /// tell it when blocking work runs. The clock of a current-thread runtime starts paused, also if the builder does
-    /// not say so. On a multi-thread runtime, tokio's own sleeps take real time, as with [`workers`](Bubble::workers).
-    /// The seed decides only the order of timers that are due at the same instant.
-    ///
-    /// # Panics
-    ///
-    /// For a current-thread runtime, [`run`](Bubble::run) panics without `enable_time`, as tokio's timers do: nothing
-    /// would move its clock. Without a [`grace`](Bubble::grace), it also panics with `max_blocking_threads(1)`: a clock
-    /// that is held occupies one of these threads.
-    ///
-    /// # Examples
     ///
     /// ```
     /// use hairspring::{Duration, Instant, sleep, test_util::Bubble};
@@ -254,23 +235,23 @@ impl Bubble {
     ///     assert_eq!(start.elapsed(), Duration::from_secs(60));
     /// });
     /// ```
+    ///
+    /// The bubble replaces the builder's hooks `on_thread_start` and `on_thread_stop` and its `thread_keep_alive`: they
+    /// tell it when blocking work runs. The clock of a current-thread runtime starts paused, also if the builder does
+    /// not say so. On a multi-thread runtime, tokio's own sleeps take real time, as with [`workers`](Bubble::workers).
+    /// The seed decides only the order of timers that are due at the same instant.
+    ///
+    /// # Panics
+    ///
+    /// For a current-thread runtime, [`run`](Bubble::run) panics without `enable_time`, as tokio's timers do: nothing
+    /// would move its clock. Without a [`grace`](Bubble::grace), it also panics with `max_blocking_threads(1)`: a clock
+    /// that is held occupies one of these threads.
     pub fn runtime(mut self, builder: Builder) -> Bubble {
         (self.workers, self.runtime) = (None, Some(builder));
         self
     }
 
     /// Lets time move only after nothing in the bubble has run for `grace` of real time.
-    ///
-    /// Use it if something may arrive at an unknown time from another process, a server or one of your threads. Each
-    /// move of the clock takes at least the grace, so use it in tests with few timers. Holding the clock while you
-    /// wait, with [`hold`](crate::test_util::hold()), is faster and needs no guess. tokio's own timers then take real
-    /// time.
-    ///
-    /// # Panics
-    ///
-    /// [`run`](Bubble::run) panics if the builder given to [`runtime`](Bubble::runtime) starts the clock paused.
-    ///
-    /// # Examples
     ///
     /// ```
     /// use hairspring::{Duration, Instant, test_util::Bubble, timeout};
@@ -283,12 +264,28 @@ impl Bubble {
     ///     assert_eq!(start.elapsed(), Duration::ZERO);
     /// });
     /// ```
+    ///
+    /// Use it if something may arrive at an unknown time from another process, a server or one of your threads. Each
+    /// move of the clock takes at least the grace, so use it in tests with few timers. Holding the clock while you
+    /// wait, with [`hold`](crate::test_util::hold()), is faster and needs no guess. tokio's own timers then take real
+    /// time.
+    ///
+    /// # Panics
+    ///
+    /// [`run`](Bubble::run) panics if the builder given to [`runtime`](Bubble::runtime) starts the clock paused.
     pub fn grace(mut self, grace: Duration) -> Bubble {
         self.grace = grace;
         self
     }
 
     /// Runs `code` and the future it returns, and returns the output.
+    ///
+    /// ```
+    /// use hairspring::{Duration, test_util::Bubble, timeout};
+    ///
+    /// let answer = Bubble::new().run(|| timeout(Duration::from_secs(30), std::future::pending::<()>()));
+    /// assert!(answer.is_err());
+    /// ```
     ///
     /// The bubble builds a current-thread runtime whose clock, which is tokio's, is paused from the start. Everything
     /// in that runtime holds the clock, on every system: tasks, sockets, the future itself, and blocking work such as
@@ -332,15 +329,6 @@ impl Bubble {
     /// - Panics inside another runtime: call it from a plain `#[test]`.
     /// - Panics if no thread can be started, or if `HAIRSPRING_SEED` is not a whole number from 0 to
     ///   18446744073709551615.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use hairspring::{Duration, test_util::Bubble, timeout};
-    ///
-    /// let answer = Bubble::new().run(|| timeout(Duration::from_secs(30), std::future::pending::<()>()));
-    /// assert!(answer.is_err());
-    /// ```
     #[track_caller]
     pub fn run<F: Future>(mut self, code: impl FnOnce() -> F) -> F::Output {
         assert!(

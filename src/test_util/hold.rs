@@ -22,15 +22,6 @@ pub struct Hold(#[allow(dead_code)] Still); // It holds as long as it exists.
 
 /// Keeps the paused clock of the current runtime from advancing by itself while the returned [`Hold`] lives.
 ///
-/// Use this for work that the clock [cannot see](crate::test_util#three-clocks): one of your threads, or another process.
-/// [`advance`](crate::advance()) still moves the clock. On tokio's clock, a hold occupies a thread of tokio's blocking pool.
-///
-/// # Panics
-///
-/// Panics outside a bubble, unless the current runtime is a current-thread runtime whose clock is paused.
-///
-/// # Examples
-///
 /// ```
 /// use hairspring::{Duration, Instant, test_util, timeout};
 ///
@@ -47,6 +38,13 @@ pub struct Hold(#[allow(dead_code)] Still); // It holds as long as it exists.
 ///     assert_eq!(start.elapsed(), Duration::ZERO);
 /// });
 /// ```
+///
+/// Use this for work that the clock [cannot see](crate::test_util#three-clocks): one of your threads, or another process.
+/// [`advance`](crate::advance()) still moves the clock. On tokio's clock, a hold occupies a thread of tokio's blocking pool.
+///
+/// # Panics
+///
+/// Panics outside a bubble, unless the current runtime is a current-thread runtime whose clock is paused.
 #[track_caller]
 pub fn hold() -> Hold {
     let called = Location::caller();

@@ -21,13 +21,6 @@ static AHEAD: LazyLock<RwLock<HashMap<Option<runtime::Id>, [i128; 2]>>> = LazyLo
 /// Sets the wall clock of the current runtime, forward or back. [`wall::now`](crate::wall::now) then continues from
 /// `time` with the runtime's clock.
 ///
-/// This wakes all tasks that wait on the wall clock, so they check it again. Use it while the runtime's clock is
-/// paused, or with timers on a [`ManualClock`](crate::test_util::ManualClock); on other runtimes the clock keeps
-/// running. A timer on a `ManualClock` then counts from `time` plus the lead of that clock over the runtime's. Outside
-/// a runtime it sets the clock of code outside all runtimes. It never affects the system's clock or another runtime.
-///
-/// # Examples
-///
 /// ```
 /// use hairspring::{Duration, test_util, wall};
 ///
@@ -39,6 +32,11 @@ static AHEAD: LazyLock<RwLock<HashMap<Option<runtime::Id>, [i128; 2]>>> = LazyLo
 /// alarm.await; // returns immediately
 /// # }
 /// ```
+///
+/// This wakes all tasks that wait on the wall clock, so they check it again. Use it while the runtime's clock is
+/// paused, or with timers on a [`ManualClock`](crate::test_util::ManualClock); on other runtimes the clock keeps
+/// running. A timer on a `ManualClock` then counts from `time` plus the lead of that clock over the runtime's. Outside
+/// a runtime it sets the clock of code outside all runtimes. It never affects the system's clock or another runtime.
 #[doc(alias = "mock time")]
 pub fn set_wall(time: SystemTime) {
     let ahead = time.reading().0 - Jumping::Wall.now().0;

@@ -25,16 +25,6 @@ use crate::wheel::{Tick, Wheel};
 
 /// A clock that stands still until a test advances it, for the timers built on it.
 ///
-/// A process can have any number of them, independent of each other and of the runtime's clock. A
-/// [`Timer`](crate::Timer) [built on one](crate::timer::Builder::clock) works on any runtime, or on none: poll its
-/// sleeps by hand and advance the clock. [`set_rate`](ManualClock::set_rate) makes it run fast or slow. To test nodes
-/// whose clocks disagree, give each a clock. A [`bubble`](crate::test_util::bubble()) has a clock that moves by itself.
-///
-/// Clones are handles to the same clock. Dropping the last handle shuts down the clock's timers: at once, or if the
-/// clock is just moving at a rate, after that step.
-///
-/// # Examples
-///
 /// ```
 /// use hairspring::{Duration, Timer, test_util::ManualClock};
 /// use tokio_test::{assert_pending, assert_ready, task};
@@ -50,6 +40,14 @@ use crate::wheel::{Tick, Wheel};
 /// assert!(sleep.is_woken());
 /// assert_ready!(sleep.poll());
 /// ```
+///
+/// A process can have any number of them, independent of each other and of the runtime's clock. A
+/// [`Timer`](crate::Timer) [built on one](crate::timer::Builder::clock) works on any runtime, or on none: poll its
+/// sleeps by hand and advance the clock. [`set_rate`](ManualClock::set_rate) makes it run fast or slow. To test nodes
+/// whose clocks disagree, give each a clock. A [`bubble`](crate::test_util::bubble()) has a clock that moves by itself.
+///
+/// Clones are handles to the same clock. Dropping the last handle shuts down the clock's timers: at once, or if the
+/// clock is just moving at a rate, after that step.
 #[doc(alias = "mock clock")]
 #[doc(alias = "fake clock")]
 #[doc(alias = "FakeClock")]
@@ -139,14 +137,6 @@ impl ManualClock {
     /// Advances the clock by exactly `duration`, and fires the timers due by then in deadline order, while the clock
     /// shows their deadlines. When this returns, their tasks have been woken but not polled.
     ///
-    /// If another thread is moving the clock, this waits for that. If a waker calls this while the clock moves, the call
-    /// returns at once, and the clock moves on after the tasks of the current instant have been woken.
-    ///
-    /// A clock stops about 530 years from now. Later deadlines are never reached: after `advance(Duration::MAX)`, new
-    /// sleeps that have to wait never end.
-    ///
-    /// # Examples
-    ///
     /// ```
     /// # use hairspring::{Duration, Timer, test_util::ManualClock};
     /// # use tokio_test::{assert_pending, task};
@@ -159,6 +149,12 @@ impl ManualClock {
     /// clock.advance(Duration::from_millis(1_500));
     /// assert!(sooner.is_woken() && !later.is_woken());
     /// ```
+    ///
+    /// If another thread is moving the clock, this waits for that. If a waker calls this while the clock moves, the call
+    /// returns at once, and the clock moves on after the tasks of the current instant have been woken.
+    ///
+    /// A clock stops about 530 years from now. Later deadlines are never reached: after `advance(Duration::MAX)`, new
+    /// sleeps that have to wait never end.
     pub fn advance(&self, duration: Duration) {
         let mut state = self.state();
         // Advances by several threads add up.
@@ -191,18 +187,6 @@ impl ManualClock {
     /// Makes the clock run at `rate`, that many times as fast as real time: at 60, an hour passes in a minute. Zero
     /// stops it.
     ///
-    /// The clock moves about once per millisecond of real time, and each timer fires while the clock shows its
-    /// deadline. Give the nodes of a cluster in one process the rates 1.0 and 1.01, and their clocks drift apart.
-    ///
-    /// You can still advance the clock by hand. A new rate is in force when the call returns: only timers that are
-    /// already due may still fire. Dropping the last handle stops the clock.
-    ///
-    /// # Panics
-    ///
-    /// Panics if `rate` is negative or not finite, or if no thread can be started.
-    ///
-    /// # Examples
-    ///
     /// ```
     /// use hairspring::{Duration, Timer, test_util::ManualClock};
     ///
@@ -216,6 +200,16 @@ impl ManualClock {
     /// assert!(clock.now() - start >= Duration::from_secs(3_600));
     /// # }
     /// ```
+    ///
+    /// The clock moves about once per millisecond of real time, and each timer fires while the clock shows its
+    /// deadline. Give the nodes of a cluster in one process the rates 1.0 and 1.01, and their clocks drift apart.
+    ///
+    /// You can still advance the clock by hand. A new rate is in force when the call returns: only timers that are
+    /// already due may still fire. Dropping the last handle stops the clock.
+    ///
+    /// # Panics
+    ///
+    /// Panics if `rate` is negative or not finite, or if no thread can be started.
     #[track_caller]
     pub fn set_rate(&self, rate: f64) {
         /// How often the clock moves, in real time.
@@ -414,21 +408,19 @@ impl TestClock for ManualClock {
 impl timer::Builder {
     /// Builds the timer on a [`ManualClock`]. Needs the feature `test-util`.
     ///
-    /// Such a timer has one shard by default. It needs neither a runtime nor a driver, because advancing the clock
-    /// fires its timers, and ignores [`alarm`](timer::Builder::alarm).
-    ///
-    /// If you [install](timer::Builder::install) it, [`sleep`](crate::sleep()) and the like wait on it, but count from
-    /// [`Instant::now`], which shows the runtime's clock. Call the timer's own methods instead, or compute deadlines
-    /// from [`ManualClock::now`].
-    ///
-    /// # Examples
-    ///
     /// ```
     /// use hairspring::{Timer, test_util::ManualClock};
     /// let clock = ManualClock::new();
     /// let timer = Timer::builder().clock(&clock).build().unwrap();
     /// assert_eq!(timer.now(), clock.now());
     /// ```
+    ///
+    /// Such a timer has one shard by default. It needs neither a runtime nor a driver, because advancing the clock
+    /// fires its timers, and ignores [`alarm`](timer::Builder::alarm).
+    ///
+    /// If you [install](timer::Builder::install) it, [`sleep`](crate::sleep()) and the like wait on it, but count from
+    /// [`Instant::now`], which shows the runtime's clock. Call the timer's own methods instead, or compute deadlines
+    /// from [`ManualClock::now`].
     pub fn clock(mut self, clock: &ManualClock) -> Self {
         self.clock = Some(Arc::new(clock.clone()));
         self

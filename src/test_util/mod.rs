@@ -1,5 +1,19 @@
 //! Control over time in tests: a test that controls the clock finishes in milliseconds, however long its code sleeps.
 //!
+//! ```
+//! use hairspring::test_util::{Bubble, settle};
+//! use hairspring::{Duration, Instant, sleep};
+//!
+//! Bubble::new().workers(2).run(|| async {
+//!     let start = Instant::now();
+//!     let job = tokio::spawn(sleep(Duration::from_secs(3_600)));
+//!     settle().await;
+//!     assert!(!job.is_finished());
+//!     job.await.unwrap(); // returns immediately
+//!     assert_eq!(start.elapsed(), Duration::from_secs(3_600));
+//! });
+//! ```
+//!
 //! This module needs the feature `test-util`, as do [`pause`](crate::pause()), [`resume`](crate::resume()),
 //! [`advance`](crate::advance()) and [`timer::Builder::clock`](crate::timer::Builder::clock).
 //!
@@ -25,22 +39,6 @@
 //! [`settle`](settle()) and [`advance_and_settle`] let everything happen that can happen now. They and `hold` work in
 //! any bubble, and on a current-thread runtime whose clock is paused. Only a bubble shows them its blocking work.
 //! [`pending`](pending()), [`assert_no_timers_left`], [`set_wall`] and [`suspend`] work anywhere.
-//!
-//! # Examples
-//!
-//! ```
-//! use hairspring::test_util::{Bubble, settle};
-//! use hairspring::{Duration, Instant, sleep};
-//!
-//! Bubble::new().workers(2).run(|| async {
-//!     let start = Instant::now();
-//!     let job = tokio::spawn(sleep(Duration::from_secs(3_600)));
-//!     settle().await;
-//!     assert!(!job.is_finished());
-//!     job.await.unwrap(); // returns immediately
-//!     assert_eq!(start.elapsed(), Duration::from_secs(3_600));
-//! });
-//! ```
 //!
 //! # Tests that hang
 //!

@@ -15,17 +15,6 @@ use crate::test_util::{held, own_clock};
 
 /// Pauses the clock of the current runtime.
 ///
-/// This is [`tokio::time::pause`], and the timers that wait notice it at once. From then on the clock moves with
-/// [`advance`](crate::advance()), and by itself to the next deadline whenever the runtime is idle: see [three
-/// clocks](crate::test_util#three-clocks).
-///
-/// # Panics
-///
-/// Panics where tokio's function does: if the clock is already paused, outside a runtime, and on a multi-thread runtime. For
-/// a test with workers, use [`Bubble::workers`](crate::test_util::Bubble::workers).
-///
-/// # Examples
-///
 /// ```
 /// use hairspring::{Duration, Instant, pause, sleep};
 ///
@@ -37,6 +26,15 @@ use crate::test_util::{held, own_clock};
 /// assert!(start.elapsed() >= Duration::from_secs(86_400));
 /// # }
 /// ```
+///
+/// This is [`tokio::time::pause`], and the timers that wait notice it at once. From then on the clock moves with
+/// [`advance`](crate::advance()), and by itself to the next deadline whenever the runtime is idle: see [three
+/// clocks](crate::test_util#three-clocks).
+///
+/// # Panics
+///
+/// Panics where tokio's function does: if the clock is already paused, outside a runtime, and on a multi-thread runtime. For
+/// a test with workers, use [`Bubble::workers`](crate::test_util::Bubble::workers).
 #[doc(alias = "autojump")]
 #[doc(alias = "fast-forward")]
 #[doc(alias = "start_paused")]
@@ -52,13 +50,6 @@ pub fn pause() {
 
 /// Resumes the clock of the current runtime: it continues from the time it shows.
 ///
-/// # Panics
-///
-/// Panics if the clock is not paused, outside a runtime, on a multi-thread runtime, and in a bubble with workers or a grace,
-/// whose clock never runs.
-///
-/// # Examples
-///
 /// ```
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
 /// # async fn main() {
@@ -66,6 +57,11 @@ pub fn pause() {
 /// hairspring::sleep(hairspring::Duration::from_millis(2)).await; // takes 2 ms
 /// # }
 /// ```
+///
+/// # Panics
+///
+/// Panics if the clock is not paused, outside a runtime, on a multi-thread runtime, and in a bubble with workers or a grace,
+/// whose clock never runs.
 #[track_caller]
 pub fn resume() {
     assert!(

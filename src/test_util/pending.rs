@@ -133,20 +133,6 @@ impl fmt::Display for Pending {
 
 /// Lists the timers that wait on the current runtime, sorted by deadline.
 ///
-/// A timer is listed from its first poll until it fires or is dropped. A queue or a map is listed once, for its first
-/// entry. The list contains the timers of the runtime's own timer; in a bubble with workers or a grace, also those of
-/// every [`Timer`](crate::Timer) that follows its clock. It does not contain tokio's own timers.
-///
-/// Places are recorded once any clock of the process was paused or is moved by hand, or else from the first call of
-/// this or of [`assert_no_timers_left`]. Recording takes a lock each time a timer is registered, fires or is cancelled.
-///
-/// # Panics
-///
-/// Panics outside a runtime, where [`Timer::metrics`](crate::Timer::metrics) and
-/// [`ManualClock::pending`](crate::test_util::ManualClock::pending) count the timers.
-///
-/// # Examples
-///
 /// ```
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
 /// # async fn main() {
@@ -160,6 +146,18 @@ impl fmt::Display for Pending {
 /// request.abort();
 /// # }
 /// ```
+///
+/// A timer is listed from its first poll until it fires or is dropped. A queue or a map is listed once, for its first
+/// entry. The list contains the timers of the runtime's own timer; in a bubble with workers or a grace, also those of
+/// every [`Timer`](crate::Timer) that follows its clock. It does not contain tokio's own timers.
+///
+/// Places are recorded once any clock of the process was paused or is moved by hand, or else from the first call of
+/// this or of [`assert_no_timers_left`]. Recording takes a lock each time a timer is registered, fires or is cancelled.
+///
+/// # Panics
+///
+/// Panics outside a runtime, where [`Timer::metrics`](crate::Timer::metrics) and
+/// [`ManualClock::pending`](crate::test_util::ManualClock::pending) count the timers.
 #[must_use]
 #[track_caller]
 pub fn pending() -> Vec<Pending> {
@@ -175,16 +173,6 @@ pub fn pending() -> Vec<Pending> {
 /// Returns a guard that checks, when it is dropped, that no timer of the current runtime waits. Use it to find a
 /// timeout that is never cancelled. See [`NoTimersLeft`].
 ///
-/// Like [`pending`](pending()), it sees the runtime's own timer, and the timers that you built only in a bubble with
-/// workers or a grace. For others, check `timer.metrics().pending()` or `ManualClock::pending`.
-///
-/// # Panics
-///
-/// Panics outside a runtime, where [`Timer::metrics`](crate::Timer::metrics) and
-/// [`ManualClock::pending`](crate::test_util::ManualClock::pending) count the timers.
-///
-/// # Examples
-///
 /// ```should_panic
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
 /// # async fn main() {
@@ -194,6 +182,14 @@ pub fn pending() -> Vec<Pending> {
 /// test_util::settle().await;
 /// # }
 /// ```
+///
+/// Like [`pending`](pending()), it sees the runtime's own timer, and the timers that you built only in a bubble with
+/// workers or a grace. For others, check `timer.metrics().pending()` or `ManualClock::pending`.
+///
+/// # Panics
+///
+/// Panics outside a runtime, where [`Timer::metrics`](crate::Timer::metrics) and
+/// [`ManualClock::pending`](crate::test_util::ManualClock::pending) count the timers.
 #[doc(alias = "goleak")]
 #[doc(alias = "leak")]
 #[track_caller]
@@ -215,18 +211,6 @@ fn current_runtime(name: &str) -> Handle {
 
 /// The guard that [`assert_no_timers_left`] returns. Its drop fails the test if a timer of that runtime still waits.
 ///
-/// Create it first in the test, or in the fixture that owns the runtime. If the test aborts tasks, call
-/// [`settle`](crate::test_util::settle()) at its end: the timers of an aborted task count until the runtime has dropped
-/// it.
-///
-/// # Panics
-///
-/// The drop panics with the list of [`pending`](pending()) if a timer waits. It also panics if the runtime has already
-/// ended: fields drop in order, so declare the guard above the runtime. If the thread is already panicking, it does not
-/// panic.
-///
-/// # Examples
-///
 /// ```
 /// use hairspring::test_util::{NoTimersLeft, assert_no_timers_left};
 ///
@@ -240,6 +224,16 @@ fn current_runtime(name: &str) -> Handle {
 /// hairspring::sleep(hairspring::Duration::from_secs(60)).await;
 /// # }
 /// ```
+///
+/// Create it first in the test, or in the fixture that owns the runtime. If the test aborts tasks, call
+/// [`settle`](crate::test_util::settle()) at its end: the timers of an aborted task count until the runtime has dropped
+/// it.
+///
+/// # Panics
+///
+/// The drop panics with the list of [`pending`](pending()) if a timer waits. It also panics if the runtime has already
+/// ended: fields drop in order, so declare the guard above the runtime. If the thread is already panicking, it does not
+/// panic.
 #[must_use = "it checks for timers when it is dropped"]
 #[derive(Debug)]
 pub struct NoTimersLeft(Handle);

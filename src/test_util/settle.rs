@@ -24,29 +24,6 @@ use crate::test_util::pause::{self, if_paused};
 /// Waits until every other task of the current runtime waits and nothing is about to wake one, and in a bubble until no
 /// blocking work runs; elsewhere it does not see blocking work. It moves no clock.
 ///
-/// It works in a [bubble](crate::test_util::bubble()), and on a current-thread runtime whose clock is paused.
-///
-/// When this returns, everything that can happen at the current time has happened: messages have arrived, including
-/// through sockets; spawned tasks have run until they wait; due timers have fired. The number of tasks and of their
-/// steps does not matter, which makes this safer than a few `yield_now` calls. It waits for [what holds a paused
-/// clock](crate::test_util#three-clocks), except for a [`hold`](crate::test_util::hold()), and for nothing
-/// else.
-///
-/// If the runtime is still busy after five seconds of real time, a message on standard error says why. Tasks that keep
-/// waking each other never settle. Several tasks may settle at the same time: the most recent caller
-/// resumes first, and the others once it waits again.
-///
-/// # Cancel safety
-///
-/// Dropping the future changes nothing. From its first poll until it completes or is dropped, the clock does not move
-/// by itself: drop it if it loses a race.
-///
-/// # Panics
-///
-/// The first poll panics elsewhere, or if no thread can be started. The message names the line that called this.
-///
-/// # Examples
-///
 /// ```
 /// use hairspring::test_util::settle;
 /// use std::sync::atomic::{AtomicU32, Ordering};
@@ -68,6 +45,27 @@ use crate::test_util::pause::{self, if_paused};
 /// assert_eq!(served.load(Ordering::Relaxed), 1); // it is sleeping now
 /// # }
 /// ```
+///
+/// It works in a [bubble](crate::test_util::bubble()), and on a current-thread runtime whose clock is paused.
+///
+/// When this returns, everything that can happen at the current time has happened: messages have arrived, including
+/// through sockets; spawned tasks have run until they wait; due timers have fired. The number of tasks and of their
+/// steps does not matter, which makes this safer than a few `yield_now` calls. It waits for [what holds a paused
+/// clock](crate::test_util#three-clocks), except for a [`hold`](crate::test_util::hold()), and for nothing
+/// else.
+///
+/// If the runtime is still busy after five seconds of real time, a message on standard error says why. Tasks that keep
+/// waking each other never settle. Several tasks may settle at the same time: the most recent caller
+/// resumes first, and the others once it waits again.
+///
+/// # Cancel safety
+///
+/// Dropping the future changes nothing. From its first poll until it completes or is dropped, the clock does not move
+/// by itself: drop it if it loses a race.
+///
+/// # Panics
+///
+/// The first poll panics elsewhere, or if no thread can be started. The message names the line that called this.
 #[doc(alias = "run_until_stalled")]
 #[doc(alias = "run_until_idle")]
 #[track_caller]
@@ -82,6 +80,17 @@ pub(super) async fn settle_for_a_while() {
 }
 
 /// Advances the paused clock of the current runtime by exactly `duration`. Durations are capped at 500 years.
+///
+/// ```
+/// use hairspring::{Duration, Instant, advance};
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// let start = Instant::now();
+/// advance(Duration::from_nanos(1_500)).await;
+/// assert_eq!(start.elapsed(), Duration::from_nanos(1_500));
+/// # }
+/// ```
 ///
 /// On a current-thread runtime this is [`tokio::time::advance`], except that it saturates where that overflows: the
 /// clock moves first, and then due timers fire in the runtime's next pass, after tasks that were woken before. All of
@@ -101,19 +110,6 @@ pub(super) async fn settle_for_a_while() {
 ///
 /// The first poll panics if the clock is not paused ("time is not frozen: call `pause` first"), or outside a runtime.
 /// The message names the line that called it.
-///
-/// # Examples
-///
-/// ```
-/// use hairspring::{Duration, Instant, advance};
-///
-/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-/// # async fn main() {
-/// let start = Instant::now();
-/// advance(Duration::from_nanos(1_500)).await;
-/// assert_eq!(start.elapsed(), Duration::from_nanos(1_500));
-/// # }
-/// ```
 #[track_caller]
 pub fn advance(duration: Duration) -> impl Future<Output = ()> {
     if_paused("advance", async move {
@@ -130,24 +126,6 @@ pub fn advance(duration: Duration) -> impl Future<Output = ()> {
 
 /// Advances the paused clock of the current runtime by `duration`, and lets tasks run at each deadline on the way, as
 /// if the time had passed.
-///
-/// The clock moves to the next deadline, fires the timers due there, and [settles](settle()) before it moves on. Use
-/// this rather than [`advance`](crate::advance()) if a task sleeps several times in that span.
-///
-/// A [`hold`](crate::test_util::hold()) does not stop this. If a task begins another advance or a [`settle`](settle())
-/// on the way, that ends before this goes on. tokio's own timers do not stop the clock: they fire when it reaches the
-/// next deadline of this crate after theirs, or the end.
-///
-/// # Cancel safety
-///
-/// If the future is dropped, the clock stays where it is. Until then it does not move by itself, as with [`settle`]. A
-/// task that resumes the clock ends the advance, unless it pauses the clock again at once.
-///
-/// # Panics
-///
-/// The first poll panics as [`advance`](crate::advance())'s does, or if the system refuses a thread.
-///
-/// # Examples
 ///
 /// ```
 /// use hairspring::test_util::advance_and_settle;
@@ -167,6 +145,22 @@ pub fn advance(duration: Duration) -> impl Future<Output = ()> {
 /// assert_eq!(ticks.try_iter().collect::<Vec<_>>(), [Duration::ZERO; 11]); // each at its time
 /// # }
 /// ```
+///
+/// The clock moves to the next deadline, fires the timers due there, and [settles](settle()) before it moves on. Use
+/// this rather than [`advance`](crate::advance()) if a task sleeps several times in that span.
+///
+/// A [`hold`](crate::test_util::hold()) does not stop this. If a task begins another advance or a [`settle`](settle())
+/// on the way, that ends before this goes on. tokio's own timers do not stop the clock: they fire when it reaches the
+/// next deadline of this crate after theirs, or the end.
+///
+/// # Cancel safety
+///
+/// If the future is dropped, the clock stays where it is. Until then it does not move by itself, as with [`settle`]. A
+/// task that resumes the clock ends the advance, unless it pauses the clock again at once.
+///
+/// # Panics
+///
+/// The first poll panics as [`advance`](crate::advance())'s does, or if the system refuses a thread.
 #[track_caller]
 pub fn advance_and_settle(duration: Duration) -> impl Future<Output = ()> {
     let called = Location::caller();

@@ -30,15 +30,6 @@ pub(crate) trait TestClock: fmt::Debug + Send + Sync + UnwindSafe + RefUnwindSaf
 
 /// Builds a [`Timer`] with custom settings. Created by [`Timer::builder`].
 ///
-/// By default each runtime has one timer, with one shard per worker and deadlines that are not rounded. Most programs
-/// need nothing else. If yours needs more:
-///
-/// - [`install`](Builder::install) builds the timer that all sleeps of the current runtime then use. Call it first in
-///   `main`.
-/// - [`build`](Builder::build) builds a separate timer for one part of a program.
-///
-/// # Examples
-///
 /// ```
 /// use hairspring::{Duration, Timer};
 ///
@@ -49,6 +40,13 @@ pub(crate) trait TestClock: fmt::Debug + Send + Sync + UnwindSafe + RefUnwindSaf
 /// # Ok(())
 /// # }
 /// ```
+///
+/// By default each runtime has one timer, with one shard per worker and deadlines that are not rounded. Most programs
+/// need nothing else. If yours needs more:
+///
+/// - [`install`](Builder::install) builds the timer that all sleeps of the current runtime then use. Call it first in
+///   `main`.
+/// - [`build`](Builder::build) builds a separate timer for one part of a program.
 #[derive(Debug, Clone, Default)]
 #[must_use = "a builder does nothing until it builds"]
 pub struct Builder {
@@ -81,25 +79,32 @@ impl Builder {
     /// Sets the number of shards, from 1 to 1024. A shard is a timing wheel behind a lock, and each thread uses one
     /// shard.
     ///
-    /// The default is one shard per worker of the current runtime, so workers share no lock, and one on a
-    /// current-thread runtime. Choose more if many threads outside the runtime register sleeps, and 1 for a separate
-    /// timer with little to do: an empty shard takes about 12 kilobytes, and memory is taken for a number rounded up to
-    /// a power of two.
-    ///
-    /// # Examples
-    ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() {
     /// assert!(hairspring::Timer::builder().shards(4).build().is_ok());
     /// # }
     /// ```
+    ///
+    /// The default is one shard per worker of the current runtime, so workers share no lock, and one on a
+    /// current-thread runtime. Choose more if many threads outside the runtime register sleeps, and 1 for a separate
+    /// timer with little to do: an empty shard takes about 12 kilobytes, and memory is taken for a number rounded up to
+    /// a power of two.
     pub fn shards(mut self, shards: usize) -> Self {
         self.shards = Some(shards);
         self
     }
 
     /// Sets the resolution of deadlines, from 1 us to 1 s. The default is not to round.
+    ///
+    /// ```
+    /// use hairspring::{Duration, Timer};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// assert!(Timer::builder().resolution(Duration::from_millis(1)).build().is_ok());
+    /// # }
+    /// ```
     ///
     /// Deadlines are rounded up to a multiple of the resolution, counted from a fixed origin in the process. All sleeps
     /// that are due at one multiple share a wake-up, so a coarse resolution saves CPU time if many short sleeps fire.
@@ -110,17 +115,6 @@ impl Builder {
     /// [`Interval`](crate::Interval) that is behind catches up immediately, up to the last multiple that was processed.
     ///
     /// Queues and maps are woken at multiples of the resolution, and then return what is due by that time.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use hairspring::{Duration, Timer};
-    ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// assert!(Timer::builder().resolution(Duration::from_millis(1)).build().is_ok());
-    /// # }
-    /// ```
     #[doc(alias = "granularity")]
     pub fn resolution(mut self, resolution: Duration) -> Self {
         self.resolution = Some(resolution);
@@ -150,6 +144,20 @@ impl Builder {
 
     /// Limits how many sleeps may wait at a time. The limit must be at least 1; by default there is none.
     ///
+    /// ```
+    /// use hairspring::{Duration, Timer};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let timer = Timer::builder().max_pending(10_000).build().unwrap();
+    /// match timer.try_sleep(Duration::from_millis(1)).await {
+    ///     Ok(()) => {}
+    ///     Err(error) if error.is_at_capacity() => eprintln!("shedding load: {error}"),
+    ///     Err(error) => panic!("{error}"),
+    /// }
+    /// # }
+    /// ```
+    ///
     /// While that many sleeps wait, the timer is full, and refuses a future that has to wait. What then happens
     /// depends on the future:
     ///
@@ -166,22 +174,6 @@ impl Builder {
     /// the timer, and counts until the deadline for which it waited. Dropping it makes room immediately.
     ///
     /// All shards share one counter, which adds some nanoseconds to each timer.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use hairspring::{Duration, Timer};
-    ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// let timer = Timer::builder().max_pending(10_000).build().unwrap();
-    /// match timer.try_sleep(Duration::from_millis(1)).await {
-    ///     Ok(()) => {}
-    ///     Err(error) if error.is_at_capacity() => eprintln!("shedding load: {error}"),
-    ///     Err(error) => panic!("{error}"),
-    /// }
-    /// # }
-    /// ```
     #[doc(alias = "max_timers")]
     pub fn max_pending(mut self, sleeps: usize) -> Self {
         self.max_pending = Some(sleeps);
@@ -190,15 +182,6 @@ impl Builder {
 
     /// Limits how long a due sleep may be delayed to share a wake-up with others. The limit is at most 1 s, and zero
     /// delays none. The default is 1 ms, or zero with a [`resolution`](Builder::resolution).
-    ///
-    /// Each turn takes tens of microseconds of CPU time, however few sleeps it fires. While at most one sleep fires per
-    /// `longest`, apart from short bursts after a rest, each fires when it is due. Denser ones share turns: a turn
-    /// begins `longest / 2` after the first deadline that it fires, but not earlier than `longest` after the previous
-    /// turn. With 1 ms there are at most a thousand such turns a second. A single task that sleeps in a loop never
-    /// counts as dense. After a burst, sleeps count as dense for up to 56 times `longest`. None fires early. With
-    /// [`Alarm::Tokio`] this setting has no effect.
-    ///
-    /// # Examples
     ///
     /// ```
     /// use hairspring::{Duration, Timer};
@@ -211,6 +194,13 @@ impl Builder {
     /// assert_eq!(error.to_string(), "coalesce is 2s: must be at most 1s");
     /// # }
     /// ```
+    ///
+    /// Each turn takes tens of microseconds of CPU time, however few sleeps it fires. While at most one sleep fires per
+    /// `longest`, apart from short bursts after a rest, each fires when it is due. Denser ones share turns: a turn
+    /// begins `longest / 2` after the first deadline that it fires, but not earlier than `longest` after the previous
+    /// turn. With 1 ms there are at most a thousand such turns a second. A single task that sleeps in a loop never
+    /// counts as dense. After a burst, sleeps count as dense for up to 56 times `longest`. None fires early. With
+    /// [`Alarm::Tokio`] this setting has no effect.
     #[doc(alias = "slack")]
     pub fn coalesce(mut self, longest: Duration) -> Self {
         self.coalesce = Some(longest);
@@ -240,6 +230,11 @@ impl Builder {
 
     /// Builds the timer and spawns its driver on the current runtime.
     ///
+    /// ```
+    /// let error = hairspring::Timer::builder().build().unwrap_err();
+    /// assert!(error.to_string().starts_with("no tokio runtime"));
+    /// ```
+    ///
     /// The timer ends with that runtime, when it is [shut down](Timer::shutdown), or when no handle and nothing created
     /// on it is left. It fires when that runtime has polled for I/O. A limit for a task of another runtime may pass
     /// although its data has arrived, so build a timer on the runtime of the tasks that use it.
@@ -250,13 +245,6 @@ impl Builder {
     /// the runtime lacks what the alarm needs or the system cannot provide it, for example because too many files are
     /// open. A timer on a `ManualClock` needs no runtime. See [`Alarm`] for when tokio panics instead. If this is the
     /// process's first timer, the system may also refuse to start a thread, which all alarms but [`Alarm::Tokio`] need.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// let error = hairspring::Timer::builder().build().unwrap_err();
-    /// assert!(error.to_string().starts_with("no tokio runtime"));
-    /// ```
     #[track_caller]
     pub fn build(self) -> Result<Timer, BuildError> {
         if self.clock.is_some() {
@@ -272,6 +260,14 @@ impl Builder {
     /// Builds the timer and makes it the default of the current runtime: all sleeps of the runtime use it from now on,
     /// unless they name another timer. Sleeps that already wait stay on their timer.
     ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let timer = hairspring::Timer::builder().shards(1).install().unwrap();
+    /// assert_eq!(hairspring::Timer::current(), timer);
+    /// # }
+    /// ```
+    ///
     /// The timer lives as long as the runtime, unless it is [shut down](Timer::shutdown) or replaced by another
     /// `install`. A replaced timer ends as soon as no handle is left and nothing waits on it.
     ///
@@ -282,16 +278,6 @@ impl Builder {
     /// # Errors
     ///
     /// Returns an error as [`build`](Builder::build) does, and if [`max_pending`](Builder::max_pending) is set.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// let timer = hairspring::Timer::builder().shards(1).install().unwrap();
-    /// assert_eq!(hairspring::Timer::current(), timer);
-    /// # }
-    /// ```
     pub fn install(self) -> Result<Timer, BuildError> {
         if let Some(most) = self.max_pending {
             let allowed = "must not be set for `install`, because a plain `sleep` would panic at the limit";

@@ -15,13 +15,6 @@ use super::{Builder, Lateness};
 
 /// A handle to a timer. Functions such as [`sleep`](crate::sleep()) need none: they find their timer themselves.
 ///
-/// Each runtime has a default timer, which is created when it is first needed and ends with the runtime. The process
-/// has one for use outside runtimes. [`Timer::builder`] builds more. Those end when they are [shut
-/// down](Timer::shutdown), or when no handle is left and nothing waits on them: a sleep, a queue or any other future
-/// keeps its timer alive. Cloning a handle is cheap. Two handles are equal if they lead to the same timer.
-///
-/// # Examples
-///
 /// ```
 /// use hairspring::{Duration, Timer};
 ///
@@ -32,6 +25,11 @@ use super::{Builder, Lateness};
 /// assert!(timer.timeout(Duration::from_millis(2), std::future::pending::<()>()).await.is_err());
 /// # }
 /// ```
+///
+/// Each runtime has a default timer, which is created when it is first needed and ends with the runtime. The process
+/// has one for use outside runtimes. [`Timer::builder`] builds more. Those end when they are [shut
+/// down](Timer::shutdown), or when no handle is left and nothing waits on them: a sleep, a queue or any other future
+/// keeps its timer alive. Cloning a handle is cheap. Two handles are equal if they lead to the same timer.
 #[derive(Clone)]
 pub struct Timer {
     pub(crate) lease: TimerLease,
@@ -150,16 +148,6 @@ impl Timer {
     /// Shuts down a timer that you built: wakes the sleeps that wait on it and refuses new ones. Returns how many were
     /// waiting, or zero if the timer had already ended.
     ///
-    /// After that, a sleep created from a handle to this timer panics if it is polled before its deadline, and a
-    /// [`TrySleep`](crate::TrySleep) returns an error. A sleep that used the timer because it was
-    /// [installed](Builder::install) continues on the runtime's next timer.
-    ///
-    /// On a default timer that was not built, this does nothing and returns zero, because any dependency of a program
-    /// can get a handle to it. To end such a timer before its runtime ends, [install](Builder::install) another: the
-    /// old one then ends once nothing waits on it.
-    ///
-    /// # Examples
-    ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() {
@@ -171,6 +159,14 @@ impl Timer {
     /// assert!(sleep.await.unwrap_err().is_shutdown());
     /// # }
     /// ```
+    ///
+    /// After that, a sleep created from a handle to this timer panics if it is polled before its deadline, and a
+    /// [`TrySleep`](crate::TrySleep) returns an error. A sleep that used the timer because it was
+    /// [installed](Builder::install) continues on the runtime's next timer.
+    ///
+    /// On a default timer that was not built, this does nothing and returns zero, because any dependency of a program
+    /// can get a handle to it. To end such a timer before its runtime ends, [install](Builder::install) another: the
+    /// old one then ends once nothing waits on it.
     #[allow(clippy::must_use_candidate)] // The count is optional information.
     #[doc(alias = "close")]
     pub fn shutdown(&self) -> usize {
@@ -234,17 +230,6 @@ impl fmt::Debug for Timer {
 
 /// A snapshot of a timer's counts, returned by [`Timer::metrics`](Timer::metrics).
 ///
-/// In every snapshot `registered() == fired() + cancelled() + pending()`. Timers that a shutdown ended count as
-/// cancelled. A sleep that is ready at its first poll is never registered.
-///
-/// Shards are read one after the other. While other threads use the timer, a sum may therefore describe a state that
-/// never existed, such as more pending sleeps than the maximum.
-///
-/// The metrics stay readable as long as you have a handle to the timer, also after it has ended. Two snapshots are
-/// equal if all of their counts and the lateness are. The default is the snapshot of an unused timer.
-///
-/// # Examples
-///
 /// ```
 /// use hairspring::{Duration, Timer, sleep};
 ///
@@ -256,6 +241,15 @@ impl fmt::Debug for Timer {
 /// assert_eq!(metrics.registered(), metrics.fired() + metrics.cancelled());
 /// # }
 /// ```
+///
+/// In every snapshot `registered() == fired() + cancelled() + pending()`. Timers that a shutdown ended count as
+/// cancelled. A sleep that is ready at its first poll is never registered.
+///
+/// Shards are read one after the other. While other threads use the timer, a sum may therefore describe a state that
+/// never existed, such as more pending sleeps than the maximum.
+///
+/// The metrics stay readable as long as you have a handle to the timer, also after it has ended. Two snapshots are
+/// equal if all of their counts and the lateness are. The default is the snapshot of an unused timer.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Metrics(Box<Snapshot>);
 

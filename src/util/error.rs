@@ -62,6 +62,14 @@ impl From<Elapsed> for io::Error {
 /// The error of a timer that was shut down or is full, of [`Timer::try_current`](crate::Timer::try_current)
 /// outside a runtime, and of a [fallible timeout](crate::Timeout::fallible) if the deadline passes first.
 ///
+/// ```
+/// use hairspring::{Timer, error::Error};
+/// let error = Timer::try_current().unwrap_err();
+/// assert!(error.is_no_runtime() && !error.is_shutdown());
+/// assert_ne!(error, Error::shutdown());
+/// assert_eq!(std::io::Error::from(Error::at_capacity()).kind(), std::io::ErrorKind::QuotaExceeded);
+/// ```
+///
 /// The methods tell these cases apart. Two errors are equal if their messages are, including the timer's name and the
 /// number of pending sleeps.
 ///
@@ -70,16 +78,6 @@ impl From<Elapsed> for io::Error {
 /// [`TimedOut`](io::ErrorKind::TimedOut) if the deadline passed,
 /// [`InvalidInput`](io::ErrorKind::InvalidInput) for an [invalid](Error::is_invalid) deadline, and
 /// [`Other`](io::ErrorKind::Other) if the timer was shut down or there is no runtime.
-///
-/// # Examples
-///
-/// ```
-/// use hairspring::{Timer, error::Error};
-/// let error = Timer::try_current().unwrap_err();
-/// assert!(error.is_no_runtime() && !error.is_shutdown());
-/// assert_ne!(error, Error::shutdown());
-/// assert_eq!(std::io::Error::from(Error::at_capacity()).kind(), std::io::ErrorKind::QuotaExceeded);
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Error {
     kind: Kind,
@@ -270,17 +268,6 @@ impl From<Error> for io::Error {
 
 /// The error of [`timer::Builder`](crate::timer::Builder) and [`deadline_map::Builder`](crate::deadline_map::Builder).
 ///
-/// `Display` names the setting, its value and the values that are allowed, or says what is missing. If the operating
-/// system refused something, [`source`](std::error::Error::source) returns its [`io::Error`]. Two errors are equal if
-/// their messages are.
-///
-/// Converts to an [`io::Error`] with this as the inner error. Its kind is
-/// [`InvalidInput`](io::ErrorKind::InvalidInput) for a setting out of range,
-/// [`Unsupported`](io::ErrorKind::Unsupported) if the system or the runtime lacks what the alarm needs,
-/// [`Other`](io::ErrorKind::Other) if there is no tokio runtime, and that of the system's error otherwise.
-///
-/// # Examples
-///
 /// ```
 /// use hairspring::Timer;
 /// use std::io;
@@ -292,6 +279,15 @@ impl From<Error> for io::Error {
 /// assert_eq!(io::Error::from(error).kind(), io::ErrorKind::InvalidInput);
 /// # }
 /// ```
+///
+/// `Display` names the setting, its value and the values that are allowed, or says what is missing. If the operating
+/// system refused something, [`source`](std::error::Error::source) returns its [`io::Error`]. Two errors are equal if
+/// their messages are.
+///
+/// Converts to an [`io::Error`] with this as the inner error. Its kind is
+/// [`InvalidInput`](io::ErrorKind::InvalidInput) for a setting out of range,
+/// [`Unsupported`](io::ErrorKind::Unsupported) if the system or the runtime lacks what the alarm needs,
+/// [`Other`](io::ErrorKind::Other) if there is no tokio runtime, and that of the system's error otherwise.
 #[derive(Debug, Clone)]
 pub struct BuildError {
     message: String,

@@ -1,28 +1,5 @@
 //! A hierarchical timing wheel: stores values until their deadlines, without a clock, a lock or `async`.
 //!
-//! [`Wheel`] is the data structure behind this crate's timers. It takes the time as an argument, so it also works in
-//! other runtimes, in simulators and in programs without tokio.
-//!
-//! # Time
-//!
-//! Time is counted in [`Tick`]s; you choose their length and origin. Nothing is rounded: an entry is due at exactly its
-//! deadline, and every `u64` is a valid deadline. Entries come out in deadline order, and first in, first out within a
-//! tick.
-//!
-//! # Cost
-//!
-//! - Inserting and removing take tens of nanoseconds at most, regardless of the number of entries and the distance of
-//!   the deadline. One insert in 64 may also move up to 128 other entries, if many are due at about the same time.
-//! - [`Wheel::step`] does a bounded amount of work per call: it returns one entry, or moves or sorts at most 1,024.
-//!   [`Wheel::pop`] repeats that until it can return an entry or nothing more is due.
-//! - Time that passes without entries costs nothing, however long.
-//! - An empty wheel takes about 7 KB and no heap memory. Memory grows and shrinks with the number of entries, in small
-//!   pieces and without copying.
-//!
-//! The algorithm is scheme 7 of G. Varghese and T. Lauck, "Hashed and Hierarchical Timing Wheels" (SOSP 1987).
-//!
-//! # Examples
-//!
 //! Sleep until [`Wheel::next_expiration`], then take out the due entries:
 //!
 //! ```
@@ -48,6 +25,27 @@
 //! }
 //! assert_eq!(fired, ["first", "second"]);
 //! ```
+//!
+//! [`Wheel`] is the data structure behind this crate's timers. It takes the time as an argument, so it also works in
+//! other runtimes, in simulators and in programs without tokio.
+//!
+//! # Time
+//!
+//! Time is counted in [`Tick`]s; you choose their length and origin. Nothing is rounded: an entry is due at exactly its
+//! deadline, and every `u64` is a valid deadline. Entries come out in deadline order, and first in, first out within a
+//! tick.
+//!
+//! # Cost
+//!
+//! - Inserting and removing take tens of nanoseconds at most, regardless of the number of entries and the distance of
+//!   the deadline. One insert in 64 may also move up to 128 other entries, if many are due at about the same time.
+//! - [`Wheel::step`] does a bounded amount of work per call: it returns one entry, or moves or sorts at most 1,024.
+//!   [`Wheel::pop`] repeats that until it can return an entry or nothing more is due.
+//! - Time that passes without entries costs nothing, however long.
+//! - An empty wheel takes about 7 KB and no heap memory. Memory grows and shrinks with the number of entries, in small
+//!   pieces and without copying.
+//!
+//! The algorithm is scheme 7 of G. Varghese and T. Lauck, "Hashed and Hierarchical Timing Wheels" (SOSP 1987).
 //
 // Level `n` has 64 slots of `64^n` ticks each, and eleven levels cover all of `u64`. To place an entry, write its
 // deadline and `elapsed` in base 64: the highest digit in which they differ is the level, and the deadline's digit
@@ -273,14 +271,6 @@ impl<T> Wheel<T> {
     /// Inserts `value`, due at `deadline`, and returns its key. A deadline at or before [`elapsed`](Wheel::elapsed) is
     /// due at the next step.
     ///
-    /// The deadline is not rounded, and may be as far away as [`Tick::MAX`]. See [the module](self#cost) for the cost.
-    ///
-    /// # Panics
-    ///
-    /// Panics if the wheel already holds 2^32 - 128 entries.
-    ///
-    /// # Examples
-    ///
     /// ```
     /// use hairspring::wheel::{Tick, Wheel};
     /// let mut wheel = Wheel::new();
@@ -290,6 +280,12 @@ impl<T> Wheel<T> {
     /// let due: Vec<_> = std::iter::from_fn(|| wheel.pop(Tick::from(5))).collect();
     /// assert_eq!(due, ["first", "second"]);
     /// ```
+    ///
+    /// The deadline is not rounded, and may be as far away as [`Tick::MAX`]. See [the module](self#cost) for the cost.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the wheel already holds 2^32 - 128 entries.
     #[doc(alias = "schedule")]
     #[inline]
     pub fn insert(&mut self, deadline: Tick, value: T) -> Key {
@@ -410,15 +406,6 @@ impl<T> Wheel<T> {
 
     /// Drops all entries and releases their memory. Their keys become stale.
     ///
-    /// If the drops of some values panic, all others are dropped nevertheless. If the wheel itself is dropped, a second
-    /// panic aborts the process, as with a `Vec`.
-    ///
-    /// # Panics
-    ///
-    /// Panics if the drop of a value does.
-    ///
-    /// # Examples
-    ///
     /// ```
     /// use hairspring::wheel::{Tick, Wheel};
     /// let mut wheel = Wheel::new();
@@ -426,6 +413,13 @@ impl<T> Wheel<T> {
     /// wheel.clear();
     /// assert!(wheel.is_empty() && wheel.get(key).is_none());
     /// ```
+    ///
+    /// If the drops of some values panic, all others are dropped nevertheless. If the wheel itself is dropped, a second
+    /// panic aborts the process, as with a `Vec`.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the drop of a value does.
     pub fn clear(&mut self) {
         let fresh = Wheel { elapsed: self.elapsed, inserted: self.inserted, cascaded: self.cascaded, ..Wheel::new() };
         // Restore the invariants before dropping the values, which runs user code.

@@ -42,12 +42,6 @@ pub enum Step<T> {
 impl<T> Wheel<T> {
     /// Returns the tick at which [`step`](Wheel::step) next has work, or `None` if the wheel is empty.
     ///
-    /// If an entry is already due, that is [`elapsed`](Wheel::elapsed). Otherwise it is never later than the earliest
-    /// deadline, and exactly that if few entries are due near it, or if they were inserted in deadline order. If it is
-    /// earlier, `step` moves entries, and the next call returns a later tick.
-    ///
-    /// # Examples
-    ///
     /// ```
     /// use hairspring::wheel::{Tick, Wheel};
     /// let mut wheel = Wheel::new();
@@ -55,6 +49,10 @@ impl<T> Wheel<T> {
     /// wheel.insert(Tick::from(1_000), 'x');
     /// assert_eq!(wheel.next_expiration(), Some(Tick::from(1_000)), "until then there is nothing to do");
     /// ```
+    ///
+    /// If an entry is already due, that is [`elapsed`](Wheel::elapsed). Otherwise it is never later than the earliest
+    /// deadline, and exactly that if few entries are due near it, or if they were inserted in deadline order. If it is
+    /// earlier, `step` moves entries, and the next call returns a later tick.
     #[doc(alias = "next_deadline")]
     #[must_use]
     pub fn next_expiration(&self) -> Option<Tick> {
@@ -72,12 +70,6 @@ impl<T> Wheel<T> {
 
     /// Does a bounded piece of the work that is due at `now`: hands out one entry, or moves or sorts up to 1,024.
     ///
-    /// Call it until it returns [`Step::Done`]. You may release a lock between calls. Entries come out in deadline
-    /// order, and first in, first out within a tick. If `now` is before [`elapsed`](Wheel::elapsed), only entries that
-    /// were already due are handed out.
-    ///
-    /// # Examples
-    ///
     /// ```
     /// use hairspring::wheel::{Step, Tick, Wheel};
     /// let mut wheel = Wheel::new();
@@ -93,6 +85,10 @@ impl<T> Wheel<T> {
     /// }
     /// assert_eq!(fired, [(Tick::from(80), 'a'), (Tick::from(90), 'b')]);
     /// ```
+    ///
+    /// Call it until it returns [`Step::Done`]. You may release a lock between calls. Entries come out in deadline
+    /// order, and first in, first out within a tick. If `now` is before [`elapsed`](Wheel::elapsed), only entries that
+    /// were already due are handed out.
     pub fn step(&mut self, now: Tick) -> Step<T> {
         self.step_with(now, Wheel::fire)
     }

@@ -27,14 +27,6 @@ const TRIMMED: usize = 1_024;
 
 /// Names one entry of a [`Wheel`](super::Wheel).
 ///
-/// Once the entry has fired or was removed, its key is stale: every operation refuses it, and it never names a newer
-/// entry.
-///
-/// Use a key only with the wheel that returned it: another wheel may refuse it, or take it for one of its own entries.
-/// In a clone of the wheel, it names the copy of its entry.
-///
-/// # Examples
-///
 /// ```
 /// use hairspring::wheel::{Tick, Wheel};
 /// let mut wheel = Wheel::new();
@@ -44,6 +36,12 @@ const TRIMMED: usize = 1_024;
 /// assert!(old != new && wheel.get(old).is_none());
 /// assert_eq!(wheel.clone().remove(new), Some("new"));
 /// ```
+///
+/// Once the entry has fired or was removed, its key is stale: every operation refuses it, and it never names a newer
+/// entry.
+///
+/// Use a key only with the wheel that returned it: another wheel may refuse it, or take it for one of its own entries.
+/// In a clone of the wheel, it names the copy of its entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 // Twelve bytes keep a sleep at 40.
 #[repr(C, packed(4))]

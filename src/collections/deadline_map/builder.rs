@@ -74,15 +74,6 @@ impl<K, V> Builder<K, V> {
 impl<K, V, S> Builder<K, V, S> {
     /// Limits the number of entries, to 1 or more. By default there is no limit.
     ///
-    /// If a call would exceed the limit, it panics, or returns what it was given in an error if its name begins with
-    /// `try_`, as in [`try_insert`](DeadlineMap::try_insert). An expired entry counts until the stream returns it, so a
-    /// late consumer takes up room. If the stream was dropped, expired entries are dropped to make room.
-    ///
-    /// The limit is one counter for all shards. It adds a few nanoseconds to each insert and removal, and nothing to a
-    /// touch.
-    ///
-    /// # Examples
-    ///
     /// ```
     /// use hairspring::{DeadlineMap, Duration};
     ///
@@ -90,6 +81,13 @@ impl<K, V, S> Builder<K, V, S> {
     /// assert!(sessions.try_insert("ann", 1, Duration::from_secs(30)).is_ok());
     /// assert!(sessions.try_insert("bob", 2, Duration::from_secs(30)).is_err());
     /// ```
+    ///
+    /// If a call would exceed the limit, it panics, or returns what it was given in an error if its name begins with
+    /// `try_`, as in [`try_insert`](DeadlineMap::try_insert). An expired entry counts until the stream returns it, so a
+    /// late consumer takes up room. If the stream was dropped, expired entries are dropped to make room.
+    ///
+    /// The limit is one counter for all shards. It adds a few nanoseconds to each insert and removal, and nothing to a
+    /// touch.
     pub fn max_entries(mut self, entries: usize) -> Self {
         self.config.max_entries = Some(entries);
         self
@@ -121,15 +119,6 @@ impl<K, V, S> Builder<K, V, S> {
     /// Limits the lifetime of an entry, however often it is touched. The minimum is a nanosecond. By default there is
     /// no limit.
     ///
-    /// Use this to end a session after 30 idle minutes, and no later than 8 hours after it began. A lifetime begins
-    /// with the [`insert`](DeadlineMap::insert) of a key, and restarts with each insert that replaces the value. A
-    /// [`touch`](DeadlineMap::touch) beyond the end of the lifetime succeeds, and sets the deadline to that end.
-    /// [`remaining`](DeadlineMap::remaining) takes the limit into account.
-    ///
-    /// The limit is not rounded, and one of more than 500 years is none. It takes no extra memory.
-    ///
-    /// # Examples
-    ///
     /// ```
     /// use hairspring::{DeadlineMap, Duration};
     ///
@@ -148,6 +137,13 @@ impl<K, V, S> Builder<K, V, S> {
     /// assert_eq!(start.elapsed(), LIFETIME);
     /// # }
     /// ```
+    ///
+    /// Use this to end a session after 30 idle minutes, and no later than 8 hours after it began. A lifetime begins
+    /// with the [`insert`](DeadlineMap::insert) of a key, and restarts with each insert that replaces the value. A
+    /// [`touch`](DeadlineMap::touch) beyond the end of the lifetime succeeds, and sets the deadline to that end.
+    /// [`remaining`](DeadlineMap::remaining) takes the limit into account.
+    ///
+    /// The limit is not rounded, and one of more than 500 years is none. It takes no extra memory.
     pub fn max_lifetime(mut self, lifetime: Duration) -> Self {
         self.config.max_lifetime = Some(lifetime);
         self
@@ -210,13 +206,6 @@ impl<K, V, S> Builder<K, V, S> {
 
     /// Creates the map and the stream of its expired entries. [Keep the stream](DeadlineMap#the-two-halves).
     ///
-    /// # Errors
-    ///
-    /// Returns an error if the number of shards, `max_entries` or the maximum lifetime is out of range, or if the timer
-    /// has [`max_pending`](crate::timer::Builder::max_pending).
-    ///
-    /// # Examples
-    ///
     /// ```
     /// let error = hairspring::DeadlineMap::<u64, ()>::builder().shards(0).build().unwrap_err();
     /// assert_eq!(error.to_string(), "shards is 0: must be from 1 to 64");
@@ -224,6 +213,11 @@ impl<K, V, S> Builder<K, V, S> {
     /// let (map, _expirations) = hairspring::DeadlineMap::<u64, ()>::builder().build().unwrap();
     /// assert!(map.is_empty());
     /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the number of shards, `max_entries` or the maximum lifetime is out of range, or if the timer
+    /// has [`max_pending`](crate::timer::Builder::max_pending).
     #[must_use = "without the map nothing can be inserted, and without the stream expired entries are dropped unseen"]
     #[track_caller]
     #[allow(clippy::type_complexity)] // The two halves, as in `new`.

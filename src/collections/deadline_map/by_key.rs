@@ -18,14 +18,6 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
     /// Inserts an entry that expires after `duration`. If the key has a [live](DeadlineMap#live-and-expired-entries)
     /// entry, replaces its value and deadline, and returns the old value.
     ///
-    /// # Panics
-    ///
-    /// - Panics if the map is at its [`max_entries`](super::Builder::max_entries), and the key has no live entry.
-    ///   [`try_insert`](DeadlineMap::try_insert) returns an error instead.
-    /// - Panics if a shard would hold more than 2^32 - 128 entries.
-    ///
-    /// # Examples
-    ///
     /// ```
     /// use hairspring::{DeadlineMap, Duration};
     ///
@@ -34,6 +26,12 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
     /// assert_eq!(map.insert("key", 2, Duration::from_secs(60)), Some(1));
     /// assert!(map.remaining("key") > Some(Duration::from_secs(30)));
     /// ```
+    ///
+    /// # Panics
+    ///
+    /// - Panics if the map is at its [`max_entries`](super::Builder::max_entries), and the key has no live entry.
+    ///   [`try_insert`](DeadlineMap::try_insert) returns an error instead.
+    /// - Panics if a shard would hold more than 2^32 - 128 entries.
     #[track_caller]
     pub fn insert(&self, key: K, value: V, duration: Duration) -> Option<V> {
         expect_room(self.try_insert(key, value, duration))
@@ -63,17 +61,6 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
 
     /// Inserts an entry as [`insert`](DeadlineMap::insert) does, but returns an error if the map is full.
     ///
-    /// # Errors
-    ///
-    /// Returns an error if the map is at its [`max_entries`](super::Builder::max_entries), and the key has no
-    /// [live](DeadlineMap#live-and-expired-entries) entry. The error returns the key and the value.
-    ///
-    /// # Panics
-    ///
-    /// Panics if a shard would hold more than 2^32 - 128 entries.
-    ///
-    /// # Examples
-    ///
     /// ```
     /// use hairspring::{DeadlineMap, Duration};
     ///
@@ -84,6 +71,15 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
     /// assert_eq!(error.to_string(), "the map is full: it has room for 1 entry");
     /// assert_eq!(error.into_inner(), ("bob", 3));
     /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the map is at its [`max_entries`](super::Builder::max_entries), and the key has no
+    /// [live](DeadlineMap#live-and-expired-entries) entry. The error returns the key and the value.
+    ///
+    /// # Panics
+    ///
+    /// Panics if a shard would hold more than 2^32 - 128 entries.
     #[inline]
     pub fn try_insert(&self, key: K, value: V, duration: Duration) -> Result<Option<V>, TryInsertError<K, V>> {
         self.shared.insert(self.new_entry(key, value, Expiry::After(duration)))
@@ -91,6 +87,16 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
 
     /// Inserts an entry that expires after `duration`, unless the key has a
     /// [live](DeadlineMap#live-and-expired-entries) entry.
+    ///
+    /// ```
+    /// use hairspring::{DeadlineMap, Duration};
+    ///
+    /// let (locks, _expirations) = DeadlineMap::new();
+    /// assert_eq!(locks.insert_if_absent("printer", "ann", Duration::from_secs(30)), Ok(()));
+    /// assert_eq!(locks.insert_if_absent("printer", "bob", Duration::from_secs(60)), Err("bob"));
+    /// assert_eq!(locks.get("printer"), Some("ann"));
+    /// assert!(locks.remaining("printer") <= Some(Duration::from_secs(30)));
+    /// ```
     ///
     /// If several threads race for one key, exactly one of them inserts.
     ///
@@ -102,18 +108,6 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
     ///
     /// Panics as [`insert`](DeadlineMap::insert) does. [`try_insert_if_absent`](DeadlineMap::try_insert_if_absent)
     /// returns an error if the map is full.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use hairspring::{DeadlineMap, Duration};
-    ///
-    /// let (locks, _expirations) = DeadlineMap::new();
-    /// assert_eq!(locks.insert_if_absent("printer", "ann", Duration::from_secs(30)), Ok(()));
-    /// assert_eq!(locks.insert_if_absent("printer", "bob", Duration::from_secs(60)), Err("bob"));
-    /// assert_eq!(locks.get("printer"), Some("ann"));
-    /// assert!(locks.remaining("printer") <= Some(Duration::from_secs(30)));
-    /// ```
     #[doc(alias = "put_if_absent")]
     #[track_caller]
     pub fn insert_if_absent(&self, key: K, value: V, duration: Duration) -> Result<(), V> {
@@ -126,17 +120,6 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
     /// Inserts an entry as [`insert_if_absent`](DeadlineMap::insert_if_absent) does, but returns an error if the map is
     /// full, too.
     ///
-    /// # Errors
-    ///
-    /// Returns an error if the key has a [live](DeadlineMap#live-and-expired-entries) entry, or else if the map
-    /// [is full](TryInsertError::is_full). The error returns the key and the value.
-    ///
-    /// # Panics
-    ///
-    /// Panics if a shard would hold more than 2^32 - 128 entries.
-    ///
-    /// # Examples
-    ///
     /// ```
     /// use hairspring::{DeadlineMap, Duration};
     ///
@@ -148,6 +131,15 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
     /// assert!(full.is_full());
     /// assert_eq!(full.into_inner(), ("bob", 3));
     /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the key has a [live](DeadlineMap#live-and-expired-entries) entry, or else if the map
+    /// [is full](TryInsertError::is_full). The error returns the key and the value.
+    ///
+    /// # Panics
+    ///
+    /// Panics if a shard would hold more than 2^32 - 128 entries.
     pub fn try_insert_if_absent(&self, key: K, value: V, duration: Duration) -> Result<(), TryInsertError<K, V>> {
         self.shared.insert_if_absent(self.new_entry(key, value, Expiry::After(duration)))
     }
@@ -155,19 +147,6 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
     /// Returns a clone of the value of the key's [live](DeadlineMap#live-and-expired-entries) entry. If it has none,
     /// inserts the value that `make` returns, to expire after `duration`, and returns a clone of that. The key is cloned
     /// only to insert it.
-    ///
-    /// `make` runs under a lock, so if several threads race for one key, it runs once and all get the same value. Keep
-    /// it short; if the value takes long to make, insert a handle to it, such as an `Arc<tokio::sync::OnceCell>`. The
-    /// deadline of a live entry stays.
-    ///
-    /// # Panics
-    ///
-    /// - Panics as [`insert`](DeadlineMap::insert) does. To get an error if the map is full, call
-    ///   [`get`](DeadlineMap::get) and [`try_insert_if_absent`](DeadlineMap::try_insert_if_absent).
-    /// - Panics if `make` panics or [uses this map](DeadlineMap#locks-and-your-code). The map is unchanged.
-    /// - Panics if `clone` does. A value that `make` has returned stays in the map.
-    ///
-    /// # Examples
     ///
     /// ```
     /// use std::sync::Arc;
@@ -182,6 +161,17 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
     /// }
     /// assert_eq!(requests.get("ann").unwrap().load(Ordering::Relaxed), 2);
     /// ```
+    ///
+    /// `make` runs under a lock, so if several threads race for one key, it runs once and all get the same value. Keep
+    /// it short; if the value takes long to make, insert a handle to it, such as an `Arc<tokio::sync::OnceCell>`. The
+    /// deadline of a live entry stays.
+    ///
+    /// # Panics
+    ///
+    /// - Panics as [`insert`](DeadlineMap::insert) does. To get an error if the map is full, call
+    ///   [`get`](DeadlineMap::get) and [`try_insert_if_absent`](DeadlineMap::try_insert_if_absent).
+    /// - Panics if `make` panics or [uses this map](DeadlineMap#locks-and-your-code). The map is unchanged.
+    /// - Panics if `clone` does. A value that `make` has returned stays in the map.
     #[doc(alias = "entry")]
     #[doc(alias = "or_insert_with")]
     #[track_caller]
@@ -250,13 +240,6 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
     /// Renews an entry as [`renew`](DeadlineMap::renew) does, calls `change` with its value, and returns the result: a
     /// read that keeps what is in use.
     ///
-    /// # Panics
-    ///
-    /// Panics if `change` panics or [uses this map](DeadlineMap#locks-and-your-code). The entry keeps its deadline, and
-    /// the changes made so far.
-    ///
-    /// # Examples
-    ///
     /// ```
     /// use hairspring::{DeadlineMap, Duration};
     ///
@@ -264,6 +247,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
     /// sessions.insert("token", String::from("ann"), Duration::from_secs(1_800));
     /// assert_eq!(sessions.renew_with("token", |user| user.clone()), Some("ann".into()));
     /// ```
+    ///
+    /// # Panics
+    ///
+    /// Panics if `change` panics or [uses this map](DeadlineMap#locks-and-your-code). The entry keeps its deadline, and
+    /// the changes made so far.
     pub fn renew_with<Q, R>(&self, key: &Q, change: impl FnOnce(&mut V) -> R) -> Option<R>
     where
         K: Borrow<Q>,
@@ -322,14 +310,6 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
     /// Calls `read` with the value of a live entry and returns its result. Returns `None` if the key has no
     /// [live](DeadlineMap#live-and-expired-entries) entry.
     ///
-    /// The deadline stays; [`renew_with`](DeadlineMap::renew_with) postpones it.
-    ///
-    /// # Panics
-    ///
-    /// Panics if `read` panics or [uses this map](DeadlineMap#locks-and-your-code). The map is unchanged.
-    ///
-    /// # Examples
-    ///
     /// ```
     /// use hairspring::{DeadlineMap, Duration};
     ///
@@ -338,6 +318,12 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
     /// assert_eq!(map.get_with("key", String::len), Some(5));
     /// assert_eq!(map.get_with("no such key", String::len), None);
     /// ```
+    ///
+    /// The deadline stays; [`renew_with`](DeadlineMap::renew_with) postpones it.
+    ///
+    /// # Panics
+    ///
+    /// Panics if `read` panics or [uses this map](DeadlineMap#locks-and-your-code). The map is unchanged.
     pub fn get_with<Q, R>(&self, key: &Q, read: impl FnOnce(&V) -> R) -> Option<R>
     where
         K: Borrow<Q>,
@@ -397,13 +383,6 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
     /// Calls `change` with the value of a live entry, to change it in place, and returns its result. The deadline
     /// stays. Returns `None` if the key has no [live](DeadlineMap#live-and-expired-entries) entry.
     ///
-    /// # Panics
-    ///
-    /// Panics if `change` panics or [uses this map](DeadlineMap#locks-and-your-code). The entry keeps the changes made
-    /// so far.
-    ///
-    /// # Examples
-    ///
     /// ```
     /// use hairspring::{DeadlineMap, Duration};
     ///
@@ -412,6 +391,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
     /// assert_eq!(requests.update("ann", |count| *count += 1), Some(()));
     /// assert_eq!(requests.get("ann"), Some(2));
     /// ```
+    ///
+    /// # Panics
+    ///
+    /// Panics if `change` panics or [uses this map](DeadlineMap#locks-and-your-code). The entry keeps the changes made
+    /// so far.
     pub fn update<Q, R>(&self, key: &Q, change: impl FnOnce(&mut V) -> R) -> Option<R>
     where
         K: Borrow<Q>,

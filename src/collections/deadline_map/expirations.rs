@@ -26,6 +26,21 @@ const HOLDS: usize = 64;
 
 /// The expired entries of a [`DeadlineMap`](super::DeadlineMap): a stream of `(K, V)` for one consumer.
 ///
+/// ```
+/// use hairspring::{DeadlineMap, Duration};
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// let (map, mut expirations) = DeadlineMap::new();
+/// map.insert("b", 2, Duration::from_millis(2));
+/// map.insert("a", 1, Duration::from_millis(1));
+/// drop(map);
+/// assert_eq!(expirations.recv().await, Some(("a", 1)));
+/// assert_eq!(expirations.recv().await, Some(("b", 2)));
+/// assert_eq!(expirations.recv().await, None);
+/// # }
+/// ```
+///
 /// Each entry comes out once, at or after its deadline and never before, unless it is touched, replaced or removed
 /// first. Entries come out in deadline order; equal deadlines have no particular order. Two kinds of entries may be out
 /// of order: one that is inserted or touched while others are due may follow later deadlines, and an expired entry
@@ -45,23 +60,6 @@ const HOLDS: usize = 64;
 /// # Panics
 ///
 /// A poll that has to wait panics if the timer was shut down. The entries stay in the map.
-///
-/// # Examples
-///
-/// ```
-/// use hairspring::{DeadlineMap, Duration};
-///
-/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-/// # async fn main() {
-/// let (map, mut expirations) = DeadlineMap::new();
-/// map.insert("b", 2, Duration::from_millis(2));
-/// map.insert("a", 1, Duration::from_millis(1));
-/// drop(map);
-/// assert_eq!(expirations.recv().await, Some(("a", 1)));
-/// assert_eq!(expirations.recv().await, Some(("b", 2)));
-/// assert_eq!(expirations.recv().await, None);
-/// # }
-/// ```
 #[must_use = "expired entries come out only if this is polled"]
 pub struct Expirations<K, V> {
     shared: Arc<Shared<K, V>>,
@@ -87,16 +85,6 @@ impl<K, V> Expirations<K, V> {
     /// Waits for the next expired entry. Returns `None` if there will be no more. This is the stream's `next`, without
     /// an import.
     ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future loses nothing.
-    ///
-    /// # Panics
-    ///
-    /// Panics as [`Expirations`] does.
-    ///
-    /// # Examples
-    ///
     /// ```
     /// use hairspring::{DeadlineMap, Duration};
     ///
@@ -107,6 +95,14 @@ impl<K, V> Expirations<K, V> {
     /// assert_eq!(expirations.recv().await, Some((7, "session")));
     /// # }
     /// ```
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing.
+    ///
+    /// # Panics
+    ///
+    /// Panics as [`Expirations`] does.
     pub async fn recv(&mut self) -> Option<(K, V)> {
         poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }

@@ -25,6 +25,26 @@ use crate::wheel::Tick;
 
 /// A concurrent map whose entries expire unless they are touched.
 ///
+/// ```
+/// use hairspring::{DeadlineMap, Duration, Instant};
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// const LEASE: Duration = Duration::from_secs(5);
+///
+/// let (leases, mut expirations) = DeadlineMap::new();
+/// let start = Instant::now();
+/// leases.insert("printer", "ann", LEASE);
+/// leases.insert("scanner", "bob", LEASE);
+/// assert!(leases.touch("scanner", 2 * LEASE)); // a heartbeat
+///
+/// assert_eq!(expirations.recv().await, Some(("printer", "ann")));
+/// assert_eq!(expirations.recv().await, Some(("scanner", "bob")));
+/// assert!(start.elapsed() >= 2 * LEASE);
+/// assert!(!leases.touch("printer", LEASE), "it has expired");
+/// # }
+/// ```
+///
 /// Any thread can insert, [touch](DeadlineMap::touch), read and remove entries by key, through `&self`. Clones are
 /// handles to the same map. Expired entries come out of [`Expirations`], a stream for one consumer.
 ///
@@ -89,28 +109,6 @@ use crate::wheel::Tick;
 /// An empty map takes 500 bytes plus 24 per shard, at most 2 kilobytes, and the first entry adds about 400 bytes. With
 /// [one shard](Builder::shards) you can have a map per connection. A shard with more than 16 entries also allocates a
 /// timing wheel of 12 kilobytes, which it keeps until the map is cleared.
-///
-/// # Examples
-///
-/// ```
-/// use hairspring::{DeadlineMap, Duration, Instant};
-///
-/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-/// # async fn main() {
-/// const LEASE: Duration = Duration::from_secs(5);
-///
-/// let (leases, mut expirations) = DeadlineMap::new();
-/// let start = Instant::now();
-/// leases.insert("printer", "ann", LEASE);
-/// leases.insert("scanner", "bob", LEASE);
-/// assert!(leases.touch("scanner", 2 * LEASE)); // a heartbeat
-///
-/// assert_eq!(expirations.recv().await, Some(("printer", "ann")));
-/// assert_eq!(expirations.recv().await, Some(("scanner", "bob")));
-/// assert!(start.elapsed() >= 2 * LEASE);
-/// assert!(!leases.touch("printer", LEASE), "it has expired");
-/// # }
-/// ```
 #[doc(alias = "ExpiringMap")]
 pub struct DeadlineMap<K, V, S = RandomState> {
     pub(super) shared: Arc<Shared<K, V>>,
@@ -158,13 +156,6 @@ impl<K: Hash + Eq, V> DeadlineMap<K, V> {
     /// Creates an empty map that uses `timer` and its clock, and the stream of its expired entries. [Keep the
     /// stream](DeadlineMap#the-two-halves).
     ///
-    /// # Panics
-    ///
-    /// Panics if the timer has [`max_pending`](crate::timer::Builder::max_pending). [`Builder::timer`] makes that an
-    /// error.
-    ///
-    /// # Examples
-    ///
     /// ```
     /// use hairspring::{DeadlineMap, Duration, Timer};
     ///
@@ -175,6 +166,11 @@ impl<K: Hash + Eq, V> DeadlineMap<K, V> {
     /// assert_eq!(expirations.recv().await, Some((1, 'a')));
     /// # }
     /// ```
+    ///
+    /// # Panics
+    ///
+    /// Panics if the timer has [`max_pending`](crate::timer::Builder::max_pending). [`Builder::timer`] makes that an
+    /// error.
     #[must_use = "without the map nothing can be inserted, and without the stream expired entries are dropped unseen"]
     #[track_caller]
     pub fn with_timer(timer: &Timer) -> (DeadlineMap<K, V>, Expirations<K, V>) {
@@ -268,14 +264,6 @@ impl<K, V, S> DeadlineMap<K, V, S> {
 
     /// Drops all entries, expired ones included, and frees their memory.
     ///
-    /// Empties one shard after another. Entries that other threads insert at the same time may survive.
-    ///
-    /// # Panics
-    ///
-    /// Panics if the drop of a key or a value does. All others are dropped nevertheless.
-    ///
-    /// # Examples
-    ///
     /// ```
     /// use hairspring::{DeadlineMap, Duration};
     ///
@@ -284,20 +272,18 @@ impl<K, V, S> DeadlineMap<K, V, S> {
     /// map.clear();
     /// assert!(map.is_empty());
     /// ```
+    ///
+    /// Empties one shard after another. Entries that other threads insert at the same time may survive.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the drop of a key or a value does. All others are dropped nevertheless.
     pub fn clear(&self) {
         self.shared.clear();
     }
 
     /// Calls `code` for each live entry, in no particular order, with its key, its value and the time until it expires.
     /// The clock is read once, so the times are comparable.
-    ///
-    /// Locks one shard after another, each while its entries are visited. Concurrent changes may or may not be seen.
-    ///
-    /// # Panics
-    ///
-    /// Panics if `code` panics or [uses this map](DeadlineMap#locks-and-your-code). The map is unchanged.
-    ///
-    /// # Examples
     ///
     /// ```
     /// use hairspring::{DeadlineMap, Duration};
@@ -309,6 +295,12 @@ impl<K, V, S> DeadlineMap<K, V, S> {
     /// map.for_each(|_key, value, remaining| (sum, next) = (sum + value, next.min(remaining)));
     /// assert!(sum == 3 && next <= Duration::from_secs(30));
     /// ```
+    ///
+    /// Locks one shard after another, each while its entries are visited. Concurrent changes may or may not be seen.
+    ///
+    /// # Panics
+    ///
+    /// Panics if `code` panics or [uses this map](DeadlineMap#locks-and-your-code). The map is unchanged.
     pub fn for_each(&self, mut code: impl FnMut(&K, &V, Duration)) {
         let now = self.shared.now();
         let mut code = |entry: &Entry<K, V>| code(&entry.key, &entry.value, entry.remaining(now));
@@ -317,16 +309,6 @@ impl<K, V, S> DeadlineMap<K, V, S> {
 
     /// Drops each live entry for which `keep` returns `false`. `keep` may change values. It is not called for expired
     /// entries, which stay for the stream.
-    ///
-    /// Locks shards as [`for_each`](DeadlineMap::for_each) does.
-    ///
-    /// # Panics
-    ///
-    /// Panics if `keep` panics or [uses this map](DeadlineMap#locks-and-your-code). The entry it was called with and
-    /// all entries not yet visited stay. Panics too if the drop of a key or a value does. All rejected entries of its
-    /// shard are dropped nevertheless, and those of shards not yet visited stay.
-    ///
-    /// # Examples
     ///
     /// ```
     /// use hairspring::{DeadlineMap, Duration};
@@ -337,6 +319,14 @@ impl<K, V, S> DeadlineMap<K, V, S> {
     /// sessions.retain(|_number, user| *user != "bob"); // logs a user out everywhere
     /// assert_eq!((sessions.get(&1), sessions.get(&2)), (Some("ann"), None));
     /// ```
+    ///
+    /// Locks shards as [`for_each`](DeadlineMap::for_each) does.
+    ///
+    /// # Panics
+    ///
+    /// Panics if `keep` panics or [uses this map](DeadlineMap#locks-and-your-code). The entry it was called with and
+    /// all entries not yet visited stay. Panics too if the drop of a key or a value does. All rejected entries of its
+    /// shard are dropped nevertheless, and those of shards not yet visited stay.
     pub fn retain(&self, mut keep: impl FnMut(&K, &mut V) -> bool) {
         let now = self.shared.now();
         self.shared.iter().for_each(|shard| shard.retain(now, &mut keep));

@@ -1,17 +1,5 @@
 //! [`DeadlineMap`]: a map whose entries expire unless they are touched.
 //!
-//! Use it for state that many tasks keep alive by key: sessions, leases, connections, cache entries with a TTL.
-//!
-//! # Which one?
-//!
-//! | | a [`timeout`](crate::timeout()) in each task | [`DelayQueue`](crate::DelayQueue) | [`DeadlineMap`] |
-//! |---|---|---|---|
-//! | who can postpone a deadline | the waiting task | the task that owns the queue | anyone who knows the key |
-//! | an entry is identified by | the future | the [`Key`](crate::delay_queue::Key) that `insert` returned | your key |
-//! | expired entries go to | the task | the task that owns the queue | the reader of the stream |
-//!
-//! # Examples
-//!
 //! Sessions that end after a minute without a request:
 //!
 //! ```
@@ -43,6 +31,16 @@
 //! assert!(!sessions.contains_key(&17));
 //! # }
 //! ```
+//!
+//! Use it for state that many tasks keep alive by key: sessions, leases, connections, cache entries with a TTL.
+//!
+//! # Which one?
+//!
+//! | | a [`timeout`](crate::timeout()) in each task | [`DelayQueue`](crate::DelayQueue) | [`DeadlineMap`] |
+//! |---|---|---|---|
+//! | who can postpone a deadline | the waiting task | the task that owns the queue | anyone who knows the key |
+//! | an entry is identified by | the future | the [`Key`](crate::delay_queue::Key) that `insert` returned | your key |
+//! | expired entries go to | the task | the task that owns the queue | the reader of the stream |
 
 pub(crate) mod builder;
 mod by_key;

@@ -1,11 +1,5 @@
 //! [`DelayQueue`]: a queue that returns values when they are due.
 //!
-//! Use it for values that one task owns: retransmissions, jobs, entries to check again.
-//! [`deadline_map`](crate::deadline_map) compares it with a [`DeadlineMap`](crate::DeadlineMap) and with a
-//! [`timeout`](crate::timeout()) per task.
-//!
-//! # Examples
-//!
 //! A task that receives jobs and runs each when it is due. The pattern `Some(..)` disables the queue's branch while the
 //! queue is empty:
 //!
@@ -34,6 +28,10 @@
 //! assert_eq!(done, ["soon", "later"]);
 //! # }
 //! ```
+//!
+//! Use it for values that one task owns: retransmissions, jobs, entries to check again.
+//! [`deadline_map`](crate::deadline_map) compares it with a [`DeadlineMap`](crate::DeadlineMap) and with a
+//! [`timeout`](crate::timeout()) per task.
 //
 // Invariants
 // 1. Nothing is returned early: only entries due at `now`, which a turn has reached or is a deadline at which the sleep
@@ -68,6 +66,23 @@ use entry::{KEYS, new_keys, refuse};
 
 /// A queue whose entries come out when their deadlines have passed, like `tokio_util::time::DelayQueue`.
 ///
+/// ```
+/// use hairspring::{DelayQueue, Duration};
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// let mut queue = DelayQueue::new();
+/// queue.insert("second", Duration::from_millis(4));
+/// queue.insert("first", Duration::from_millis(2));
+/// let key = queue.insert("never", Duration::from_millis(3));
+/// queue.remove(&key);
+///
+/// assert_eq!(queue.recv().await.unwrap().into_inner(), "first");
+/// assert_eq!(queue.recv().await.unwrap().into_inner(), "second");
+/// assert!(queue.recv().await.is_none(), "it is empty");
+/// # }
+/// ```
+///
 /// [`recv`](DelayQueue::recv) waits for the next entry. The queue is also a [`Stream`](futures_core::Stream) of
 /// [`Expired`], which ends when the queue is empty, and continues when you insert something. The task that polled last
 /// is woken if an entry is due, if an entry is inserted before all others, or if the queue becomes empty or is no longer
@@ -93,25 +108,6 @@ use entry::{KEYS, new_keys, refuse};
 /// # Cancel safety
 ///
 /// Dropping a future that waits for the next entry loses nothing.
-///
-/// # Examples
-///
-/// ```
-/// use hairspring::{DelayQueue, Duration};
-///
-/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-/// # async fn main() {
-/// let mut queue = DelayQueue::new();
-/// queue.insert("second", Duration::from_millis(4));
-/// queue.insert("first", Duration::from_millis(2));
-/// let key = queue.insert("never", Duration::from_millis(3));
-/// queue.remove(&key);
-///
-/// assert_eq!(queue.recv().await.unwrap().into_inner(), "first");
-/// assert_eq!(queue.recv().await.unwrap().into_inner(), "second");
-/// assert!(queue.recv().await.is_none(), "it is empty");
-/// # }
-/// ```
 #[doc(alias = "scheduler")]
 #[doc(alias = "PriorityQueue")]
 pub struct DelayQueue<T> {
@@ -269,20 +265,18 @@ impl<T> DelayQueue<T> {
     /// Returns the deadline of an entry, as it was given. If it had already passed then, this may be the time of the
     /// last poll.
     ///
-    /// Very distant deadlines are limited as those of a [`Sleep`](crate::Sleep::deadline) are.
-    ///
-    /// # Panics
-    ///
-    /// Panics if the [key](Key) is invalid.
-    ///
-    /// # Examples
-    ///
     /// ```
     /// # use hairspring::{DelayQueue, Duration, Instant};
     /// let mut queue = DelayQueue::new();
     /// let key = queue.insert('x', Duration::from_secs(5));
     /// assert!(queue.deadline(&key) <= Instant::now() + Duration::from_secs(5));
     /// ```
+    ///
+    /// Very distant deadlines are limited as those of a [`Sleep`](crate::Sleep::deadline) are.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the [key](Key) is invalid.
     #[must_use]
     #[track_caller]
     pub fn deadline(&self, key: &Key) -> Instant {
@@ -449,15 +443,6 @@ impl<T> DelayQueue<T> {
 
     /// Removes and drops all entries. Their keys become invalid; reserved space is kept.
     ///
-    /// If the drops of some values panic, all others are dropped nevertheless. If the queue itself is dropped, a second
-    /// panic aborts the process, as with a `Vec`.
-    ///
-    /// # Panics
-    ///
-    /// Panics if the drop of a value does.
-    ///
-    /// # Examples
-    ///
     /// ```
     /// # use hairspring::{DelayQueue, Duration};
     /// let mut queue = DelayQueue::new();
@@ -465,6 +450,13 @@ impl<T> DelayQueue<T> {
     /// queue.clear();
     /// assert!(queue.is_empty());
     /// ```
+    ///
+    /// If the drops of some values panic, all others are dropped nevertheless. If the queue itself is dropped, a second
+    /// panic aborts the process, as with a `Vec`.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the drop of a value does.
     pub fn clear(&mut self) {
         if !self.is_empty() {
             // Before anything is dropped, because a drop may panic.

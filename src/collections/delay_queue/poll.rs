@@ -28,16 +28,6 @@ impl<T> DelayQueue<T> {
     /// Waits for the next due entry. Returns `None` if the queue is empty. This is the stream's `next`, without an
     /// import.
     ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future loses nothing.
-    ///
-    /// # Panics
-    ///
-    /// Panics as [`poll_expired`](DelayQueue::poll_expired) does.
-    ///
-    /// # Examples
-    ///
     /// ```
     /// # use hairspring::{DelayQueue, Duration};
     /// # #[tokio::main(flavor = "current_thread")]
@@ -48,20 +38,19 @@ impl<T> DelayQueue<T> {
     /// assert!(queue.recv().await.is_none(), "it is empty");
     /// # }
     /// ```
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing.
+    ///
+    /// # Panics
+    ///
+    /// Panics as [`poll_expired`](DelayQueue::poll_expired) does.
     pub async fn recv(&mut self) -> Option<Expired<T>> {
         poll_fn(|cx| self.poll_expired(cx)).await
     }
 
     /// Polls for the next due entry. Returns `None` if the queue is empty.
-    ///
-    /// Each entry that comes out uses one unit of the task's budget, as in tokio-util. If the budget is used up, or if
-    /// a poll has to sort tens of thousands of entries, the poll is pending and the task soon runs again.
-    ///
-    /// # Panics
-    ///
-    /// Panics if it has to wait and the queue's timer was shut down. The entries stay in the queue.
-    ///
-    /// # Examples
     ///
     /// ```
     /// # use hairspring::{DelayQueue, Duration};
@@ -73,6 +62,13 @@ impl<T> DelayQueue<T> {
     /// assert_eq!(expired.unwrap().into_inner(), 'x');
     /// # }
     /// ```
+    ///
+    /// Each entry that comes out uses one unit of the task's budget, as in tokio-util. If the budget is used up, or if
+    /// a poll has to sort tens of thousands of entries, the poll is pending and the task soon runs again.
+    ///
+    /// # Panics
+    ///
+    /// Panics if it has to wait and the queue's timer was shut down. The entries stay in the queue.
     #[track_caller]
     pub fn poll_expired(&mut self, cx: &mut Context<'_>) -> Poll<Option<Expired<T>>> {
         #[cfg(feature = "metrics")]

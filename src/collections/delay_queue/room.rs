@@ -55,15 +55,6 @@ impl<T> DelayQueue<T> {
 
     /// Raises the [`capacity`](DelayQueue::capacity) to fit `additional` more entries, as in tokio-util.
     ///
-    /// This only sets a number, and makes nothing faster: the queue allocates memory for 128 entries at a time, and
-    /// growing copies nothing.
-    ///
-    /// # Panics
-    ///
-    /// Panics if the capacity would exceed 2^32 - 128.
-    ///
-    /// # Examples
-    ///
     /// ```
     /// # use hairspring::{DelayQueue, Duration};
     /// let mut queue = DelayQueue::new();
@@ -71,6 +62,13 @@ impl<T> DelayQueue<T> {
     /// queue.reserve(10);
     /// assert!(queue.capacity() >= 11);
     /// ```
+    ///
+    /// This only sets a number, and makes nothing faster: the queue allocates memory for 128 entries at a time, and
+    /// growing copies nothing.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the capacity would exceed 2^32 - 128.
     #[track_caller]
     pub fn reserve(&mut self, additional: usize) {
         if additional > 0 {

@@ -20,6 +20,16 @@ pub(crate) fn has_threads() -> bool {
 /// The mechanism that wakes a timer's driver at its earliest deadline. Set it with
 /// [`Builder::alarm`](crate::timer::Builder::alarm).
 ///
+/// ```
+/// use hairspring::{Duration, Timer, timer::Alarm};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let timer = Timer::builder().alarm(Alarm::Tokio).build().unwrap();
+/// timer.sleep(Duration::from_millis(1)).await;
+/// # }
+/// ```
+///
 /// Whatever the alarm, timers fire only while their runtime looks at its sockets: if all its workers are blocked, or
 /// nothing drives it, they wait, as with tokio.
 ///
@@ -33,18 +43,6 @@ pub(crate) fn has_threads() -> bool {
 /// the builder returns an error, and tokio panics. The panic is caught, but its message is printed, and it ends a
 /// program built with `panic = "abort"`. There is no such panic for `Timerfd` if the process has no epoll instance.
 /// Each runtime with `enable_io` has one; so do async-io and mio.
-///
-/// # Examples
-///
-/// ```
-/// use hairspring::{Duration, Timer, timer::Alarm};
-///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() {
-/// let timer = Timer::builder().alarm(Alarm::Tokio).build().unwrap();
-/// timer.sleep(Duration::from_millis(1)).await;
-/// # }
-/// ```
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Alarm {

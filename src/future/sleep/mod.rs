@@ -49,6 +49,17 @@ const ON_TIME: Duration = Duration::from_millis(5);
 
 /// Waits until `duration` has passed since this call.
 ///
+/// ```
+/// use hairspring::{Duration, Instant, sleep};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let start = Instant::now();
+/// sleep(Duration::from_millis(5)).await;
+/// assert!(start.elapsed() >= Duration::from_millis(5));
+/// # }
+/// ```
+///
 /// The time counts from the call, not from the first poll. The sleep never completes early. It completes once the
 /// runtime has polled for I/O after the deadline. So with a zero `duration` the first poll is pending, and other
 /// tasks run before the next, as with tokio; that takes tens of microseconds. A sleep of more than 500 years ends after
@@ -69,19 +80,6 @@ const ON_TIME: Duration = Duration::from_millis(5);
 /// - Polling panics if the sleep has to wait and the current runtime has been shut down, as with tokio. Code may still
 ///   run there on threads of `spawn_blocking` and `block_in_place`, and in `block_on` and `enter` of its
 ///   [`Handle`](tokio::runtime::Handle).
-///
-/// # Examples
-///
-/// ```
-/// use hairspring::{Duration, Instant, sleep};
-///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() {
-/// let start = Instant::now();
-/// sleep(Duration::from_millis(5)).await;
-/// assert!(start.elapsed() >= Duration::from_millis(5));
-/// # }
-/// ```
 #[inline]
 #[track_caller]
 #[doc(alias = "setTimeout")]
@@ -135,12 +133,6 @@ pub(crate) fn sleep_made_at(timer: Option<&Timer>, deadline: Tick, made: &'stati
 
 /// The future that [`sleep`] and [`sleep_until`] return.
 ///
-/// Unlike tokio's it is `Unpin`, so you can keep it in a field, await `&mut sleep` repeatedly, and give it a new
-/// deadline with [`reset_at`](Sleep::reset_at), all without pinning. Once it has completed, every poll is ready until
-/// you reset it.
-///
-/// # Examples
-///
 /// ```
 /// use hairspring::{Duration, sleep};
 ///
@@ -157,6 +149,10 @@ pub(crate) fn sleep_made_at(timer: Option<&Timer>, deadline: Tick, made: &'stati
 /// assert!(rounds <= 20 && limit.is_elapsed());
 /// # }
 /// ```
+///
+/// Unlike tokio's it is `Unpin`, so you can keep it in a field, await `&mut sleep` repeatedly, and give it a new
+/// deadline with [`reset_at`](Sleep::reset_at), all without pinning. Once it has completed, every poll is ready until
+/// you reset it.
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 #[doc(alias = "Delay")]
 pub struct Sleep {
@@ -314,13 +310,6 @@ impl Sleep {
 
     /// Sets a new deadline, in any state: waiting, never polled, or completed.
     ///
-    /// The task of the last poll is woken at the new deadline without another poll, or immediately if the deadline has
-    /// passed. A waiting sleep stays on its timer. A completed one waits on the timer of the runtime that resets it,
-    /// unless it is on a timer that you chose. This method takes a pinned sleep, as tokio's does;
-    /// [`reset_at`](Sleep::reset_at) needs no pin.
-    ///
-    /// # Examples
-    ///
     /// ```
     /// use hairspring::{Duration, Instant, sleep};
     ///
@@ -331,6 +320,11 @@ impl Sleep {
     /// sleep.await;
     /// # }
     /// ```
+    ///
+    /// The task of the last poll is woken at the new deadline without another poll, or immediately if the deadline has
+    /// passed. A waiting sleep stays on its timer. A completed one waits on the timer of the runtime that resets it,
+    /// unless it is on a timer that you chose. This method takes a pinned sleep, as tokio's does;
+    /// [`reset_at`](Sleep::reset_at) needs no pin.
     pub fn reset(self: Pin<&mut Self>, deadline: Instant) {
         self.get_mut().reset_at(deadline);
     }
