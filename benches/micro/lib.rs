@@ -11,8 +11,8 @@ use tokio::runtime::Runtime;
 /// Does a number of iterations and returns how long they took.
 pub type Run<'a> = &'a mut dyn FnMut(u64) -> Duration;
 
-/// Whether operations only run once, as in `cargo test`. Large populations can then be left out.
-pub fn is_test() -> bool {
+/// Whether operations only run once, as in `cargo test`.
+fn is_test() -> bool {
     let has = |name| env::args().any(|argument| argument == name);
     !has("--bench") || has("--test")
 }
