@@ -2,6 +2,7 @@
 //!
 //! The I/O driver of each runtime here was found before a test begins, or its timer has asked for a `timerfd`.
 
+use std::collections::HashSet;
 use std::future::Future;
 use std::io::Write;
 use std::net;
@@ -16,7 +17,6 @@ use std::time::Duration;
 use crate::alone;
 use crate::common::limits::{Read, connected, kinds};
 use crate::common::{current_thread, ms, multi_thread, on_wake, polled, step, until, wait_until};
-use crate::files::open_files;
 use fork::{Fork, fork, waitpid_nohang};
 use futures::future::join_all;
 use hairspring::timer::{self, Alarm};
@@ -51,12 +51,17 @@ fn timers() -> [(&'static str, timer::Builder); 5] {
     ]
 }
 
-/// How many runtimes wait for a file. Two of the crate's threads have one each.
+/// How many `timerfd`s I/O drivers wait for. Those of the crate's threads are not among them.
 fn runtimes_files() -> usize {
-    let names = std::fs::read_dir("/proc/self/task").unwrap();
-    let names = names.filter_map(|thread| std::fs::read_to_string(thread.unwrap().path().join("comm")).ok());
-    let threads = names.filter(|name| ["hairspring-alar\n", "hairspring-jump\n"].contains(&name.as_str()));
-    open_files("[timerfd]").saturating_sub(threads.count())
+    let files = std::fs::read_dir("/proc/self/fdinfo").unwrap().map(|file| file.unwrap().path());
+    let files: Vec<String> = files.filter_map(|file| std::fs::read_to_string(file).ok()).collect();
+    let watched = files.iter().flat_map(|file| file.lines()).filter_map(|line| line.strip_prefix("tfd:"));
+    let watched: HashSet<&str> = watched.filter_map(|line| line.split_whitespace().next()).collect();
+    let is_alarm = |file: &&&str| {
+        let link = std::fs::read_link(format!("/proc/self/fd/{file}"));
+        link.is_ok_and(|link| link.to_string_lossy().contains("[timerfd]"))
+    };
+    watched.iter().filter(is_alarm).count()
 }
 
 /// Installs a timer. Returns once its runtime waits for its file.

@@ -12,7 +12,7 @@ use crate::common::{
 #[cfg(feature = "test-util")]
 use crate::common::{must_end, panic_message, panic_message_of};
 use hairspring::timer::Alarm;
-use hairspring::{Duration, Instant, Timer, sleep};
+use hairspring::{DelayQueue, Duration, Instant, Timer, sleep};
 use tokio::runtime::Runtime;
 
 /// Every alarm that this system supports.
@@ -27,6 +27,28 @@ pub(crate) fn alarms() -> Vec<Alarm> {
 /// Each alarm with a runtime of each flavour.
 pub(crate) fn alarms_and_runtimes() -> impl Iterator<Item = (Alarm, Runtime)> {
     alarms().into_iter().flat_map(|alarm| both_flavours().map(|runtime| (alarm, runtime)))
+}
+
+/// A bug that this crate had: with a `timerfd`, each turn reached only the deadline of the first entry that was left.
+#[test]
+fn a_backlog_of_a_queue_takes_few_turns() {
+    for (alarm, runtime) in alarms_and_runtimes() {
+        println!("{alarm:?}");
+        must_end_on(runtime, async move || {
+            let timer = Timer::builder().alarm(alarm).build().unwrap();
+            timer.sleep(ms(1)).await;
+            let mut queue = DelayQueue::with_timer(&timer);
+            for entry in 0..10_000_u64 {
+                queue.insert(entry, Duration::from_micros(2 * entry));
+            }
+            // All are due.
+            std::thread::sleep(ms(30));
+            let before = timer.metrics().turns();
+            while queue.recv().await.is_some() {}
+            let turns = timer.metrics().turns() - before;
+            assert!(turns <= 20, "{turns} turns");
+        });
+    }
 }
 
 /// The driver coalesces dense timers and misses none.
