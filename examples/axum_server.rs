@@ -1,56 +1,73 @@
 //! An axum server with limits. It disconnects a client that does not finish a header, answers 504 if a handler takes too
-//! long, and 503 to a request that is one too many. On shutdown, requests under way get some time to finish.
+//! long, and 503 to a request that is one too many. After Ctrl-C, requests under way get some time to finish.
 //!
-//! The program is its own client, and prints what the server did.
+//! It prints commands to try. The tests reach each limit in an instant.
 //!
 //! ```text
 //! cargo run --release --features axum --example axum_server
+//! cargo test --features axum,test-util --example axum_server
 //! ```
 
-use std::net::{Ipv4Addr, SocketAddr};
-use std::{error::Error, future::Future, io, pin::pin, sync::Arc};
+use std::net::Ipv4Addr;
+use std::{future::Future, io, pin::pin};
 
 use axum::error_handling::HandleErrorLayer;
-use axum::extract::State;
+use axum::extract::Path;
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use axum::routing::get;
 use axum::serve::Listener;
 use axum::{BoxError, Router};
-use hairspring::{Duration, Elapsed, hyper::HyperTimer, timeout, tower::TimeoutLayer};
+use hairspring::{Duration, Elapsed, hyper::HyperTimer, sleep, timeout, tower::TimeoutLayer};
 use hyper::server::conn::http1;
 use hyper_util::{rt::TokioIo, server::graceful::GracefulShutdown, service::TowerToHyperService};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, oneshot};
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
 use tower::{ServiceBuilder, limit::GlobalConcurrencyLimitLayer};
 
-struct Limits {
-    /// How long a client may take for a header, including the silence before it.
-    header: Duration,
-    handler: Duration,
-    /// How many requests may be under way at a time.
-    requests: usize,
-    /// How long requests may still take once the server shuts down.
-    shutdown: Duration,
+/// How long a client may take for a header, including the silence before it.
+const HEADER: Duration = Duration::from_secs(5);
+const HANDLER: Duration = Duration::from_secs(3);
+/// How many requests may be under way at a time.
+const REQUESTS: usize = 100;
+/// How long requests may still take once the server shuts down.
+const SHUTDOWN: Duration = Duration::from_secs(2);
+
+#[tokio::main]
+async fn main() -> io::Result<()> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+    let address = listener.local_addr()?;
+    println!("curl --include http://{address}/wait/1   # 200 after a second");
+    println!("curl --include http://{address}/wait/9   # 504 after {HANDLER:?}");
+    println!("curl telnet://{address}   # disconnected after {HEADER:?}");
+    println!("Ctrl-C ends the server.");
+    if serve(listener, tokio::signal::ctrl_c()).await.is_err() {
+        println!("requests were still under way after {SHUTDOWN:?}");
+    }
+    Ok(())
 }
 
-fn router(limits: &Limits, work: Arc<Work>) -> Router {
+fn router() -> Router {
     let layers = ServiceBuilder::new()
         .layer(HandleErrorLayer::new(async |_: BoxError| StatusCode::SERVICE_UNAVAILABLE))
         .load_shed()
         // With `ConcurrencyLimitLayer`, each route would have a limit of its own.
-        .layer(GlobalConcurrencyLimitLayer::new(limits.requests))
-        .layer(TimeoutLayer::new(limits.handler).respond_with(|_| StatusCode::GATEWAY_TIMEOUT.into_response()));
-    Router::new().route("/", get("hello")).route("/work", get(do_work)).layer(layers).with_state(work)
+        .layer(GlobalConcurrencyLimitLayer::new(REQUESTS))
+        .layer(TimeoutLayer::new(HANDLER).respond_with(|_| StatusCode::GATEWAY_TIMEOUT.into_response()));
+    Router::new().route("/wait/{seconds}", get(wait)).layer(layers)
+}
+
+async fn wait(Path(seconds): Path<u64>) -> String {
+    sleep(Duration::from_secs(seconds)).await;
+    format!("waited {seconds} s\n")
 }
 
 /// Serves until `stop` is ready, and then finishes the requests under way. Fails if that takes longer than its limit.
-async fn serve(mut listener: TcpListener, router: Router, limits: Limits, stop: impl Future) -> Result<(), Elapsed> {
+async fn serve(mut listener: TcpListener, stop: impl Future) -> Result<(), Elapsed> {
     let mut http = http1::Builder::new();
-    http.timer(HyperTimer::new()).header_read_timeout(limits.header);
-    let (graceful, mut connections, mut stop) = (GracefulShutdown::new(), JoinSet::new(), pin!(stop));
+    http.timer(HyperTimer::new()).header_read_timeout(HEADER);
+    let (router, graceful) = (router(), GracefulShutdown::new());
+    let (mut connections, mut stop) = (JoinSet::new(), pin!(stop));
     loop {
         tokio::select! {
             _ = &mut stop => break,
@@ -64,120 +81,113 @@ async fn serve(mut listener: TcpListener, router: Router, limits: Limits, stop: 
     }
     drop(listener);
     // The set goes afterwards, and with it the connections that are left.
-    timeout(limits.shutdown, graceful.shutdown()).await
+    timeout(SHUTDOWN, graceful.shutdown()).await
 }
 
-/// What the handler and the client of this program tell each other, so that nothing here depends on speed.
-struct Work {
-    begun: Semaphore,
-    may_end: Semaphore,
-}
-
-async fn do_work(State(work): State<Arc<Work>>) {
-    work.begun.add_permits(1);
-    work.may_end.acquire().await.expect("never closed").forget();
-}
-
-const SHORT: Duration = Duration::from_millis(50);
-const LONG: Duration = Duration::from_secs(3_600);
-/// Each server below has one limit that is short.
-const LIMITS: Limits = Limits { header: LONG, handler: LONG, requests: 1_000, shutdown: LONG };
-
-struct Server {
-    address: SocketAddr,
-    work: Arc<Work>,
-    /// In place of `tokio::signal::ctrl_c()`.
-    stop: oneshot::Sender<()>,
-    serving: JoinHandle<Result<(), Elapsed>>,
-}
-
-impl Server {
-    async fn start(limits: Limits) -> io::Result<Server> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
-        let address = listener.local_addr()?;
-        let work = Arc::new(Work { begun: Semaphore::new(0), may_end: Semaphore::new(0) });
-        let (stop, stopped) = oneshot::channel();
-        let serving = tokio::spawn(serve(listener, router(&limits, work.clone()), limits, stopped));
-        Ok(Server { address, work, stop, serving })
-    }
-
-    /// Sends a request, and returns once the handler has begun.
-    async fn begin(&self) -> JoinHandle<io::Result<Answer>> {
-        let answer = tokio::spawn(send(self.address, "GET /work HTTP/1.1\r\nhost: loopback\r\n\r\n"));
-        self.work.begun.acquire().await.expect("never closed").forget();
-        answer
-    }
-}
-
-/// The status, or `None` if the server closed the connection without an answer.
-type Answer = Option<u16>;
-
-/// Sends that on a new connection, and reads a status.
-async fn send(address: SocketAddr, text: &str) -> io::Result<Answer> {
-    let (mut stream, mut line) = (TcpStream::connect(address).await?, [0; "HTTP/1.1 200".len()]);
-    stream.write_all(text.as_bytes()).await?;
-    match stream.read_exact(&mut line).await {
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
-        read => read.map(|_| std::str::from_utf8(&line[9..]).ok()?.parse().ok()),
-    }
-}
-
-type Outcome<T> = Result<T, Box<dyn Error>>;
-
-async fn unfinished_header() -> Outcome<Answer> {
-    let server = Server::start(Limits { header: SHORT, ..LIMITS }).await?;
-    Ok(send(server.address, "GET / HTTP/1.1\r\nslow: ").await?)
-}
-
-async fn slow_handler() -> Outcome<Answer> {
-    let server = Server::start(Limits { handler: SHORT, ..LIMITS }).await?;
-    Ok(server.begin().await.await??)
-}
-
-/// Returns the answer to a request, and to another that comes meanwhile.
-async fn one_too_many() -> Outcome<[Answer; 2]> {
-    let server = Server::start(Limits { requests: 1, ..LIMITS }).await?;
-    let first = server.begin().await;
-    let second = send(server.address, "GET / HTTP/1.1\r\nhost: loopback\r\n\r\n").await?;
-    server.work.may_end.add_permits(1);
-    Ok([first.await??, second])
-}
-
-/// Returns the answer to a request that is under way, and whether the server has finished in time.
-async fn shutdown(limit: Duration, work_ends: bool) -> Outcome<(Answer, bool)> {
-    let server = Server::start(Limits { shutdown: limit, ..LIMITS }).await?;
-    let answer = server.begin().await;
-    let mut idle = TcpStream::connect(server.address).await?;
-    drop(server.stop);
-    let _ = idle.read(&mut [0]).await; // until the server closes it, which shows that the shutdown has begun
-    server.work.may_end.add_permits(usize::from(work_ends));
-    Ok((answer.await??, server.serving.await?.is_ok()))
-}
-
-#[tokio::main]
-async fn main() -> Outcome<()> {
-    let shown = |answer: Answer| answer.map_or("disconnected".to_owned(), |status| status.to_string());
-    println!("a client that does not finish its header: {}", shown(unfinished_header().await?));
-    println!("a handler that takes too long: {}", shown(slow_handler().await?));
-    println!("two requests where one may be under way: {}", one_too_many().await?.map(shown).join(", "));
-    for (what, limit, work_ends) in [("ends", LONG, true), ("takes too long", SHORT, false)] {
-        let (answer, in_time) = shutdown(limit, work_ends).await?;
-        println!("shutdown while a handler {what}: {}, finished in time: {in_time}", shown(answer));
-    }
-    Ok(())
-}
-
-#[cfg(test)]
+#[cfg(all(test, feature = "test-util"))]
 mod tests {
+    use std::net::SocketAddr;
+
+    use hairspring::Instant;
+    use hairspring::test_util::settle;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpStream;
+    use tokio::sync::oneshot;
+    use tokio::task::JoinHandle;
+
     use super::*;
 
-    #[tokio::test]
-    async fn each_limit_has_its_answer() -> Outcome<()> {
-        assert_eq!(unfinished_header().await?, None);
-        assert_eq!(slow_handler().await?, Some(504));
-        assert_eq!(one_too_many().await?, [Some(200), Some(503)]);
-        assert_eq!(shutdown(LONG, true).await?, (Some(200), true));
-        assert_eq!(shutdown(SHORT, false).await?, (None, false));
-        Ok(())
+    struct Server {
+        address: SocketAddr,
+        stop: oneshot::Sender<()>,
+        serving: JoinHandle<Result<(), Elapsed>>,
+    }
+
+    impl Server {
+        async fn start() -> Server {
+            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+            let address = listener.local_addr().unwrap();
+            let (stop, stopped) = oneshot::channel();
+            Server { address, stop, serving: tokio::spawn(serve(listener, stopped)) }
+        }
+
+        async fn stop(self) -> Result<(), Elapsed> {
+            self.stop.send(()).unwrap();
+            self.serving.await.unwrap()
+        }
+
+        /// Sends a request. Returns the answer, empty if the server just disconnects, and how long that took.
+        fn send(&self, request: String) -> JoinHandle<(String, Duration)> {
+            let address = self.address;
+            tokio::spawn(async move {
+                let start = Instant::now();
+                let (mut stream, mut answer) = (TcpStream::connect(address).await.unwrap(), String::new());
+                stream.write_all(request.as_bytes()).await.unwrap();
+                stream.read_to_string(&mut answer).await.unwrap();
+                (answer, start.elapsed())
+            })
+        }
+
+        fn wait(&self, seconds: u64) -> JoinHandle<(String, Duration)> {
+            self.send(format!("GET /wait/{seconds} HTTP/1.1\r\nhost: loopback\r\nconnection: close\r\n\r\n"))
+        }
+    }
+
+    #[hairspring::test(workers = 2)]
+    async fn a_handler_answers() {
+        let server = Server::start().await;
+        let (answer, after) = server.wait(1).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("waited 1 s\n"), "{answer}");
+        assert_eq!(after, Duration::from_secs(1));
+        assert!(server.stop().await.is_ok());
+    }
+
+    #[hairspring::test(workers = 2)]
+    async fn a_client_that_does_not_finish_its_header_is_disconnected() {
+        let server = Server::start().await;
+        assert_eq!(server.send("GET / HTTP/1.1\r\nslow: ".to_owned()).await.unwrap(), (String::new(), HEADER));
+        assert!(server.stop().await.is_ok());
+    }
+
+    #[hairspring::test(workers = 2)]
+    async fn a_handler_that_takes_too_long_is_answered_for() {
+        let server = Server::start().await;
+        let (answer, after) = server.wait(9).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 504"), "{answer}");
+        assert_eq!(after, HANDLER);
+        assert!(server.stop().await.is_ok());
+    }
+
+    #[hairspring::test(workers = 2)]
+    async fn a_request_too_many_is_refused_at_once() {
+        let server = Server::start().await;
+        let under_way: Vec<_> = (0..REQUESTS).map(|_| server.wait(1)).collect();
+        settle().await;
+        let (answer, after) = server.wait(1).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
+        assert_eq!(after, Duration::ZERO);
+        for request in under_way {
+            assert!(request.await.unwrap().0.starts_with("HTTP/1.1 200"));
+        }
+        assert!(server.stop().await.is_ok());
+    }
+
+    #[hairspring::test(workers = 2)]
+    async fn a_shutdown_lets_requests_finish() {
+        let server = Server::start().await;
+        let request = server.wait(1);
+        settle().await;
+        assert!(server.stop().await.is_ok());
+        assert!(request.await.unwrap().0.starts_with("HTTP/1.1 200"));
+    }
+
+    #[hairspring::test(workers = 2)]
+    async fn a_shutdown_ends_in_time() {
+        let (server, start) = (Server::start().await, Instant::now());
+        let request = server.wait(9);
+        settle().await;
+        assert!(server.stop().await.is_err());
+        assert_eq!(start.elapsed(), SHUTDOWN);
+        assert_eq!(request.await.unwrap(), (String::new(), SHUTDOWN));
     }
 }
