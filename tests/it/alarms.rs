@@ -2,7 +2,6 @@
 
 use std::error::Error;
 use std::io;
-#[cfg(not(feature = "test-util"))]
 use std::thread;
 
 use crate::common::{
@@ -42,7 +41,7 @@ fn a_backlog_of_a_queue_takes_few_turns() {
                 queue.insert(entry, Duration::from_micros(2 * entry));
             }
             // All are due.
-            std::thread::sleep(ms(30));
+            thread::sleep(ms(30));
             let before = timer.metrics().turns();
             while queue.recv().await.is_some() {}
             let turns = timer.metrics().turns() - before;
