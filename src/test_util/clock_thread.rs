@@ -347,7 +347,8 @@ mod tests {
         assert!(!acts(before));
         assert_eq!(told.try_recv(), Err(oneshot::error::TryRecvError::Empty));
         let now = keeper.state().version;
-        assert!(acts(now));
+        // A thread of the runtime may run just then.
+        wait_until(Duration::MAX, || acts(now));
         assert_eq!(told.try_recv(), Ok(End::Deadlock));
     }
 }
