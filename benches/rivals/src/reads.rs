@@ -5,7 +5,6 @@
 
 use std::env;
 use std::error::Error;
-use std::future::Future;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
@@ -27,8 +26,9 @@ const WORKERS: [usize; 4] = [1, 2, 4, 8];
 /// Connections of a round.
 const READS: usize = 50;
 const LIMIT: Duration = Duration::from_millis(100);
-/// The peer writes that long before the limits end, or stops this process, writes, and lets it go on that long after.
-const MARGIN: Duration = Duration::from_millis(20);
+/// When the peer writes: shortly before the limits end, or after it has stopped this process.
+const LATE: Duration = Duration::from_millis(80);
+const EARLY: Duration = Duration::from_millis(20);
 
 /// What else the process does.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -55,7 +55,10 @@ async fn read(socket: TcpStream) -> bool {
     socket.read_u8().await.is_ok()
 }
 
-const CONTENDERS: [(&str, Timeout, fn(Duration) -> BoxFuture<'static, ()>); 2] = [
+/// Its name, its timeout and its sleep.
+type Contender = (&'static str, Timeout, fn(Duration) -> BoxFuture<'static, ()>);
+
+const CONTENDERS: [Contender; 2] = [
     (
         "hairspring",
         |socket| hairspring::timeout(LIMIT, read(socket)).map(|got| got == Ok(true)).boxed(),
@@ -109,7 +112,9 @@ fn round(runtime: &Runtime, workers: usize, beside: Beside, timeout: Timeout) ->
         let busy: Vec<_> = (0..if stops { 0 } else { workers }).map(|_| runtime.spawn(computes())).collect();
         peer.stdin.take().expect("it is piped").write_all(b"go\n")?;
         let got = runtime.block_on(join_all(reads));
-        busy.iter().for_each(|task| task.abort());
+        for task in &busy {
+            task.abort();
+        }
         let mut written = String::new();
         BufReader::new(peer.stdout.take().expect("it is piped")).read_line(&mut written)?;
         peer.wait()?;
@@ -119,13 +124,11 @@ fn round(runtime: &Runtime, workers: usize, beside: Beside, timeout: Timeout) ->
     }
 }
 
-fn computes() -> impl Future<Output = ()> {
-    async {
-        loop {
-            let until = now() + Duration::from_micros(200);
-            while now() < until {}
-            yield_now().await;
-        }
+async fn computes() {
+    loop {
+        let until = now() + Duration::from_micros(200);
+        while now() < until {}
+        yield_now().await;
     }
 }
 
@@ -151,9 +154,11 @@ impl Peer {
         std::io::stdin().read_line(&mut String::new()).expect("the parent says when");
         let stops = self.stops.map(|parent| Pid::from_raw(parent).expect("it is not zero"));
         let signal = |signal| stops.map(|parent| kill_process(parent, signal).expect("the parent lives"));
-        thread::sleep(if stops.is_some() { MARGIN } else { LIMIT - MARGIN });
+        thread::sleep(if stops.is_some() { EARLY } else { LATE });
         signal(Signal::STOP);
-        sockets.iter_mut().for_each(|socket| socket.write_all(b"x").expect("the parent has not closed it"));
+        for socket in &mut sockets {
+            socket.write_all(b"x").expect("the parent has not closed it");
+        }
         println!("{}", now().as_nanos());
         if stops.is_some() {
             thread::sleep(LIMIT);
