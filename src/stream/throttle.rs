@@ -1,7 +1,6 @@
 //! [`Throttle`]: keeps items apart.
 
 use std::fmt;
-use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -118,7 +117,10 @@ impl<S: Stream> Stream for Throttle<S> {
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<S::Item>> {
         let this = self.project();
         if *this.waits {
-            ready!(Pin::new(&mut *this.delay).poll(cx));
+            // Not as a future: that would keep the task's waker until the reset.
+            if let Err(error) = ready!(this.delay.poll_elapsed(cx, false)) {
+                this.delay.panic_with(error)
+            }
             *this.waits = false;
         }
         let item = ready!(this.stream.poll_next(cx));

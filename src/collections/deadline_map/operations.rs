@@ -33,8 +33,7 @@ impl<K, V> Shared<K, V> {
 
     #[inline]
     pub(super) fn shard_for(&self, hash: u64) -> MapShard<'_, K, V> {
-        let number = self.number_of(hash);
-        MapShard::new(self, number)
+        MapShard::new(self, self.number_of(hash))
     }
 
     #[inline]
