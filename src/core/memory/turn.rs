@@ -46,9 +46,9 @@ impl TimerLease {
         // Read once: the runtime does not look at its sockets during a turn.
         let now = self.now();
         let until = until.min(now);
+        // An empty shard has work at the tick after the last: never.
+        let due = until.min(source::LAST);
         for _ in 0..SCANS {
-            // An empty shard has work at the tick after the last: never.
-            let due = until.min(source::LAST);
             let (woken, left) = self.fire_some(due, now, if by.fires_all() { usize::MAX } else { work }, wakes);
             work = left?;
             self.engine().reach(until);
