@@ -94,7 +94,7 @@ impl Driver {
     /// Call this before spawning the driver, as a whole task, on `runtime`.
     pub(crate) fn in_a_task_of(self, runtime: &Handle) -> Self {
         if self.takes_what_is_found() {
-            self.timer.lease().engine().io.begin(runtime, !instant::clock_is_the_systems());
+            self.timer.lease().engine().io.begin(runtime);
         }
         self
     }

@@ -100,16 +100,21 @@ fn shard_here(timer: TimerLease) -> ShardLease {
     let find = |shards: &RefCell<Vec<ShardLease>>| {
         let mut shards = shards.borrow_mut();
         let known = shards.iter().copied().find(|&shard| timer.owns(shard));
-        known.unwrap_or_else(|| {
+        let shard = known.unwrap_or_else(|| {
             let next = timer.next_shard();
             shards.truncate(KEPT - 1);
             shards.insert(0, next);
             next
-        })
+        });
+        (shard, known.is_none())
     };
     // In a model, what a thread keeps would outlive the run.
     let kept = if MODELLED { None } else { SHARDS.try_with(find).ok() };
-    kept.unwrap_or_else(|| timer.next_shard())
+    let Some((shard, is_new)) = kept else { return timer.next_shard() };
+    if is_new {
+        timer.engine().io.thread_came();
+    }
+    shard
 }
 
 #[inline]

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use crate::alone;
 use crate::common::limits::{Read, connected, kinds};
-use crate::common::{current_thread, ms, multi_thread, on_wake, polled, step, until, wait_until};
+use crate::common::{HOUR, blocking, current_thread, ms, multi_thread, polled, step, until, wait_until};
 use fork::{Fork, fork, waitpid_nohang};
 use futures::future::join_all;
 use hairspring::timer::{self, Alarm};
@@ -31,7 +31,7 @@ use tokio::task::block_in_place;
 const LIMIT: Duration = Duration::from_millis(60);
 
 /// The runtimes, by the number of workers. Zero stands for a current-thread runtime.
-const WORKERS: [usize; 5] = [0, 1, 2, 4, 8];
+pub(crate) const WORKERS: [usize; 5] = [0, 1, 2, 4, 8];
 
 /// A new runtime. The file of the one before may be closed by another thread, a moment later, and would be taken for
 /// this one's.
@@ -40,7 +40,7 @@ fn runtime(workers: usize) -> Runtime {
     if workers == 0 { current_thread() } else { multi_thread(workers) }
 }
 
-fn timers() -> [(&'static str, timer::Builder); 5] {
+pub(crate) fn timers() -> [(&'static str, timer::Builder); 5] {
     let with = |alarm| Timer::builder().alarm(alarm);
     [
         ("default", Timer::builder()),
@@ -52,7 +52,7 @@ fn timers() -> [(&'static str, timer::Builder); 5] {
 }
 
 /// How many `timerfd`s I/O drivers wait for. Those of the crate's threads are not among them.
-fn runtimes_files() -> usize {
+pub(crate) fn runtimes_files() -> usize {
     let files = std::fs::read_dir("/proc/self/fdinfo").unwrap().map(|file| file.unwrap().path());
     let files: Vec<String> = files.filter_map(|file| std::fs::read_to_string(file).ok()).collect();
     let watched = files.iter().flat_map(|file| file.lines()).filter_map(|line| line.strip_prefix("tfd:"));
@@ -65,13 +65,13 @@ fn runtimes_files() -> usize {
 }
 
 /// Installs a timer. Returns once its runtime waits for its file.
-async fn installed(timer: timer::Builder) {
+pub(crate) async fn installed(timer: timer::Builder) {
     let before = runtimes_files();
     timer.install().unwrap();
     until_found(before).await;
 }
 
-async fn until_found(before: usize) {
+pub(crate) async fn until_found(before: usize) {
     while runtimes_files() <= before {
         sleep(ms(2)).await;
     }
@@ -102,19 +102,19 @@ async fn which_got(reads: Vec<(&'static str, Read, tokio::net::TcpStream)>) -> V
     join_all(tasks).await
 }
 
-/// A socket whose waker blocks the thread that has the I/O driver, from when a byte comes until `go` is dropped.
-fn slow_socket() -> (UnixStream, unix::net::UnixStream, mpsc::Receiver<()>, mpsc::Sender<()>) {
+/// A socket that calls the waker when a byte comes, and its other end.
+pub(crate) fn watched_socket(waker: &Waker) -> (UnixStream, unix::net::UnixStream) {
     let (ours, peer) = unix::net::UnixStream::pair().unwrap();
     ours.set_nonblocking(true).unwrap();
     let ours = UnixStream::from_std(ours).unwrap();
-    let (starts, started) = mpsc::channel();
-    let (go, may_go) = mpsc::channel::<()>();
-    let (starts, may_go) = (std::sync::Mutex::new(starts), std::sync::Mutex::new(may_go));
-    let waker = on_wake(move || {
-        let _ = starts.lock().unwrap().send(());
-        let _ = may_go.lock().unwrap().recv();
-    });
-    assert!(ours.poll_read_ready(&mut Context::from_waker(&waker)).is_pending());
+    assert!(ours.poll_read_ready(&mut Context::from_waker(waker)).is_pending());
+    (ours, peer)
+}
+
+/// A socket whose waker blocks the thread that has the I/O driver, from when a byte comes until `go` is dropped.
+fn slow_socket() -> (UnixStream, unix::net::UnixStream, mpsc::Receiver<()>, mpsc::Sender<()>) {
+    let (started, waker, go) = blocking();
+    let (ours, peer) = watched_socket(&waker);
     (ours, peer, started, go)
 }
 
@@ -213,16 +213,16 @@ async fn bursts() -> Vec<(&'static str, bool)> {
     }
 }
 
-/// Lets a child stop this process, write to the peers, and let it go on once the limit is over. Returns a function that
-/// waits for the child, and says whether it wrote in time.
-fn stand_still(mut peers: Vec<net::TcpStream>, limit: Instant) -> impl FnOnce() -> bool {
+/// Lets a child stop this process, write to the peers, and let it go on after some time. Returns a function that waits
+/// for the child, and says whether it wrote before the limit.
+pub(crate) fn stand_still(mut peers: Vec<net::TcpStream>, limit: Instant, time: Duration) -> impl FnOnce() -> bool {
     let parent = getpid();
     match fork().unwrap() {
         Fork::Child => {
             kill_process(parent, Signal::STOP).unwrap();
             write_to(&mut peers);
             let in_time = std::time::Instant::now() < limit.into_std();
-            thread::sleep(LIMIT * 3);
+            thread::sleep(time);
             kill_process(parent, Signal::CONT).unwrap();
             // Without a lock of its parent's.
             kill_process(getpid(), if in_time { Signal::KILL } else { Signal::TERM }).unwrap();
@@ -252,7 +252,7 @@ fn what_came_while_the_process_stood_still_is_read() {
                         let limit = Instant::now() + LIMIT;
                         let got = tokio::spawn(which_got(reads));
                         sleep(LIMIT / 8).await;
-                        let in_time = stand_still(peers, limit);
+                        let in_time = stand_still(peers, limit, LIMIT * 3);
                         let got = got.await.unwrap();
                         in_time().then_some(got)
                     })
@@ -298,6 +298,37 @@ fn a_connection_lives_in_a_runtime_that_is_driven_in_pieces() {
     });
 }
 
+/// Tasks sleep again and again until the I/O driver has been found.
+fn sleep_until_found(runtime: &Runtime, tasks: u64) {
+    let over = Arc::new(AtomicBool::new(false));
+    for task in 0..tasks {
+        let over = over.clone();
+        runtime.spawn(async move {
+            while !over.load(SeqCst) {
+                sleep(ms(2 + task % 7)).await;
+            }
+        });
+    }
+    runtime.block_on(until_found(0));
+    over.store(true, SeqCst);
+}
+
+/// Installs a timer. A task reads from a socket, with a limit, until the I/O driver has been found.
+pub(crate) fn read_until_found(runtime: &Runtime, timer: timer::Builder) {
+    let before = runtimes_files();
+    runtime.block_on(async {
+        timer.install().unwrap();
+        let (mut ours, mut peer) = connected();
+        let reads = tokio::spawn(async move { while timeout(HOUR, ours.read_u8()).await.unwrap().is_ok() {} });
+        while runtimes_files() <= before {
+            peer.write_all(b"x").unwrap();
+            tokio::time::sleep(ms(2)).await;
+        }
+        drop(peer);
+        reads.await.unwrap();
+    });
+}
+
 /// A server may have few timers, and a worker that waits for sockets without ever running a task.
 #[test]
 fn the_io_driver_is_found_on_any_number_of_workers() {
@@ -305,19 +336,22 @@ fn the_io_driver_is_found_on_any_number_of_workers() {
         for workers in WORKERS {
             for tasks in [2, 10, 50, 200] {
                 step();
-                let runtime = runtime(workers);
-                let over = Arc::new(AtomicBool::new(false));
-                for task in 0..tasks {
-                    let over = over.clone();
-                    runtime.spawn(async move {
-                        while !over.load(SeqCst) {
-                            sleep(ms(2 + task % 7)).await;
-                        }
-                    });
-                }
-                runtime.block_on(until_found(0));
-                over.store(true, SeqCst);
+                sleep_until_found(&runtime(workers), tasks);
             }
+        }
+    });
+}
+
+/// A bug that this crate had: beside another runtime, whose workers have the same name, it was found only if the worker
+/// that waits for sockets happened to poll the timer's task. Here that fires nothing.
+#[test]
+fn so_it_is_beside_other_runtimes_once_a_worker_has_read_with_a_limit() {
+    alone(|| {
+        let _others = [2, 8].map(multi_thread);
+        let runtimes = WORKERS.map(|workers| if workers == 0 { current_thread() } else { multi_thread(workers) });
+        for runtime in &runtimes {
+            step();
+            read_until_found(runtime, Timer::builder());
         }
     });
 }

@@ -4,9 +4,10 @@
 //! does I/O, and otherwise on a futex like all other idle workers. Linux reports where a thread waits, in
 //! `/proc/self/task/N/syscall`.
 //!
-//! Some workers are known, as they have polled the timer's driver. The one that waits in the I/O driver may never do
-//! that. But all workers have the same name, with other threads: if fewer threads of that name than there are workers
-//! wait elsewhere, one of the workers waits for files.
+//! Some workers are known, as they have run one of our tasks: the timer's driver, or a task that comes to each worker
+//! that first uses the timer. The one that waits in the I/O driver may have done neither. But all workers have the same
+//! name, with other threads: if fewer threads of that name than there are workers wait elsewhere, one of the workers
+//! waits for files.
 //!
 //! Three cases give a wrong answer if that runtime has no I/O driver: a former worker's thread is in `block_in_place`
 //! and runs a runtime there that has one; it now runs such a runtime while another thread drives this one; or the
@@ -19,8 +20,8 @@
 //    of the threads with its name fewer than all workers are not.
 // 2. The answer is never "no". Checks become rare, and each reads a bounded number of files.
 // 3. Checks run on the alarm thread, so there is one at a time in the process, and no thread is started for them. In
-//    the first half second some are booked, so that most programs have an answer before any limit passes; later ones
-//    come with turns, so an idle program makes none.
+//    the half second after a worker is first seen some are booked, so that most programs have an answer before any
+//    limit passes; later ones come with turns, so an idle program makes none.
 //
 // They hold because tokio counts how often each worker parks: if the counts before and after the look are equal, all
 // were parked meanwhile.
@@ -32,18 +33,19 @@ use std::sync::{Mutex, MutexGuard};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
-use tokio::runtime::{Handle, RuntimeMetrics};
+use tokio::runtime::Handle;
 
 use super::thread::{self, AlarmHandler, BookingId};
+use crate::core::tasks;
 use crate::util::{sync, waits};
 
 /// In a process with more threads, only the workers that are known are looked at.
 const MOST_THREADS: usize = 256;
 
-/// When the first check is booked. Each later one comes after twice as long.
+/// When the first check after a worker is first seen is booked. Each later one comes after twice as long.
 const FIRST_CHECK: Duration = Duration::from_millis(1);
 
-/// The number of checks that are booked.
+/// The number of checks that are booked then.
 const BOOKED: u32 = 9;
 
 /// The binary logarithm of how many turns a check skips at most.
@@ -59,12 +61,14 @@ pub(crate) struct IoProbe {
 }
 
 struct Search {
-    metrics: RuntimeMetrics,
-    /// The numbers of the threads that have polled the driver, the last first.
+    runtime: Handle,
+    /// The numbers of the threads that have run one of our tasks, the last first.
     threads: VecDeque<u32>,
     /// Wakes the driver's task.
     driver: Option<Waker>,
-    /// How many checks were booked.
+    /// Whether checks may be booked.
+    books: bool,
+    /// How many were booked since a worker was first seen.
     booked: u32,
     /// How many checks came with turns.
     checks: u32,
@@ -78,15 +82,13 @@ impl IoProbe {
         IoProbe { id, found: AtomicBool::new(false), search: Mutex::new(None) }
     }
 
-    pub(crate) fn begin(&'static self, runtime: &Handle, is_paused: bool) {
+    pub(crate) fn begin(&self, runtime: &Handle) {
         self.set(self.lock(), CAN_BE_SEEN.then(|| Search::new(runtime)), false);
-        if CAN_BE_SEEN && !is_paused {
-            self.book(FIRST_CHECK);
-        }
     }
 
     /// Makes no more checks of its own: in a test on a paused clock, nothing is to happen in real time.
     pub(crate) fn rest(&self) {
+        self.with_search(|search| search.books = false);
         thread::cancel(self.id);
     }
 
@@ -99,18 +101,38 @@ impl IoProbe {
         self.found.load(Relaxed)
     }
 
-    /// The timer's driver, a whole task of the runtime, is polled: notes the calling worker for later checks, and whom
-    /// to wake with the answer.
-    pub(crate) fn driver_came(&self, driver: &Waker) {
-        let before = self.with_search(|search| {
-            let thread = waits::current_number();
-            if !search.threads.contains(&thread) {
-                search.threads.push_front(thread);
-                search.threads.truncate(search.metrics.num_workers());
-            }
-            search.driver.replace(driver.clone())
-        });
+    /// A thread uses the timer for the first time. If it may be a worker that is not known, a task comes to it: not the
+    /// driver, which nobody could take from a worker that goes on to compute.
+    pub(crate) fn thread_came(&'static self) {
+        let here = Handle::try_current().ok();
+        let unknown = self
+            .with_search(|search| here.filter(|here| here.id() == search.runtime.id() && !search.knows_this_thread()));
+        if let Some(runtime) = unknown.flatten() {
+            tasks::spawn(&runtime, "hairspring worker", async { self.worker_came() });
+        }
+    }
+
+    /// The timer's driver is polled: notes whom to wake with the answer.
+    pub(crate) fn driver_came(&'static self, driver: &Waker) {
+        let before = self.with_search(|search| search.driver.replace(driver.clone()));
         drop(before);
+        self.worker_came();
+    }
+
+    /// A whole task of the runtime is polled: notes the calling worker for later checks.
+    fn worker_came(&'static self) {
+        let books = self.with_search(|search| {
+            let is_new = !search.knows_this_thread();
+            if is_new {
+                search.threads.push_front(waits::current_number());
+                search.threads.truncate(search.runtime.metrics().num_workers());
+                search.booked = 0;
+            }
+            is_new && search.books
+        });
+        if books == Some(true) {
+            self.book(FIRST_CHECK);
+        }
     }
 
     /// Makes a check, if one is due. Call this before waking the driver for a turn: the workers that ran the tasks of
@@ -157,7 +179,7 @@ impl AlarmHandler for IoProbe {
         self.check();
         let next = self.with_search(|search| {
             search.booked += 1;
-            (search.booked < BOOKED).then(|| FIRST_CHECK * (1 << search.booked))
+            (search.books && search.booked < BOOKED).then(|| FIRST_CHECK * (1 << search.booked))
         });
         next.flatten().into_iter().for_each(|after| self.book(after));
     }
@@ -166,7 +188,11 @@ impl AlarmHandler for IoProbe {
 impl Search {
     fn new(runtime: &Handle) -> Search {
         let (threads, driver) = (VecDeque::new(), None);
-        Search { metrics: runtime.metrics(), threads, driver, booked: 0, checks: 0, turns_left: 0 }
+        Search { runtime: runtime.clone(), threads, driver, books: true, booked: 0, checks: 0, turns_left: 0 }
+    }
+
+    fn knows_this_thread(&self) -> bool {
+        self.threads.contains(&waits::current_number())
     }
 
     fn is_due(&mut self) -> bool {
@@ -182,9 +208,9 @@ impl Search {
 
     /// Whether a worker certainly waits in an I/O driver. Not unless all are parked.
     fn a_worker_waits_for_files(&self) -> bool {
-        let workers = 0..self.metrics.num_workers();
-        let parks =
-            || workers.clone().map(|worker| waits::while_parked(&self.metrics, worker)).collect::<Option<Vec<_>>>();
+        let metrics = self.runtime.metrics();
+        let workers = 0..metrics.num_workers();
+        let parks = || workers.clone().map(|worker| waits::while_parked(&metrics, worker)).collect::<Option<Vec<_>>>();
         let Some(before) = parks() else { return false };
         let found = self.threads.iter().any(|&thread| waits::is_for_files(thread)) || self.few_wait_elsewhere();
         found && parks().as_ref() == Some(&before)
@@ -192,7 +218,7 @@ impl Search {
 
     /// Whether fewer threads with a worker's name than there are workers wait elsewhere.
     fn few_wait_elsewhere(&self) -> bool {
-        let workers = self.metrics.num_workers();
+        let workers = self.runtime.metrics().num_workers();
         if self.threads.len() == workers {
             return false;
         }
