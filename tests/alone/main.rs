@@ -23,6 +23,8 @@ mod memory;
 #[cfg(feature = "test-util")]
 mod nested;
 mod postponed;
+#[cfg(target_os = "linux")]
+mod reads;
 mod runtimes;
 mod silence;
 #[cfg(target_os = "linux")]

@@ -25,12 +25,12 @@ pub(crate) fn connected() -> (TcpStream, net::TcpStream) {
 /// A read with a limit of some kind. Returns whether it got the byte.
 pub(crate) type Read = fn(TcpStream, Duration) -> BoxFuture<'static, bool>;
 
-async fn read(mut socket: TcpStream) -> bool {
+pub(crate) async fn read(mut socket: TcpStream) -> bool {
     socket.read_u8().await.is_ok()
 }
 
 /// Reads until `limit` ends. In the poll that finds both, the read wins.
-async fn read_until(socket: TcpStream, limit: impl Future) -> bool {
+pub(crate) async fn read_until(socket: TcpStream, limit: impl Future) -> bool {
     tokio::select! {
         biased;
         got = read(socket) => got,

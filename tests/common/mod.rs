@@ -109,7 +109,7 @@ pub(crate) fn must_end<T: Send + 'static>(test: impl FnOnce() -> T + Send + 'sta
     let mut before = STEPS.load(Ordering::SeqCst);
     while let Err(mpsc::RecvTimeoutError::Timeout) = ended.recv_timeout(HUNG) {
         let now = STEPS.load(Ordering::SeqCst);
-        assert!(now > before, "the test hangs");
+        assert!(now > before, "the test hangs{}", again());
         before = now;
     }
     thread.join().unwrap_or_else(|payload| std::panic::resume_unwind(payload))
@@ -381,14 +381,24 @@ pub(crate) fn block_a_worker(runtime: &Handle) -> mpsc::Sender<()> {
     release
 }
 
+/// The seed of the latest round.
+static SEED: Mutex<Option<u64>> = Mutex::new(None);
+
+/// How to run the latest round again, if there was one.
+fn again() -> String {
+    let again = |seed| format!("; HAIRSPRING_SEED={seed} runs the latest round again");
+    SEED.lock().unwrap().map(again).unwrap_or_default()
+}
+
 /// Runs `round` with the seeds from 0 to `rounds`. `HAIRSPRING_ROUNDS` replaces the number, and `HAIRSPRING_SEED` the
-/// first seed; without the number, it runs only that seed. A round that panics prints its seed.
+/// first seed; without the number, it runs only that seed. A round that panics or hangs prints its seed.
 pub(crate) fn for_seeds(rounds: u64, mut round: impl FnMut(u64)) {
     let number = |name| std::env::var(name).ok().map(|value| value.parse().expect("a whole number"));
     let first = number("HAIRSPRING_SEED");
     let rounds = number("HAIRSPRING_ROUNDS").unwrap_or(if first.is_some() { 1 } else { rounds });
     let first = first.unwrap_or(0);
     for seed in first..first.saturating_add(rounds) {
+        *SEED.lock().unwrap() = Some(seed);
         let _named = OnDrop(|| {
             if thread::panicking() {
                 eprintln!("HAIRSPRING_SEED={seed} runs the failing round again");

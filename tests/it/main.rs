@@ -4,7 +4,7 @@
 //! |---|---|
 //! | a sleep is never early, and ready at its deadline; resets; its waker | `sleep`, `reset`, `wakers` |
 //! | timeouts, intervals, budgets of tasks | `timeout`, `interval`, `budget` |
-//! | data that came before a limit is read; the order within a pass | `one_pass`, `alone::limits` |
+//! | data that came before a limit is read; the order within a pass | `one_pass`, `alone::{limits, reads}` |
 //! | no task holds up the sleeps of others | `starvation` |
 //! | each runtime, several, none, and those that have ended | `runtimes`, `shutdown`, `alone::{nested, runtimes}` |
 //! | names and behaviour are tokio's | `drop_in`, `fuzz::current`, `tokio_facts`, `tests/drop_in` |
@@ -17,7 +17,7 @@
 //! | `boot` and `wall` | `clocks`, `test_time::{boot, wall}` |
 //! | paused clocks, bubbles, manual clocks | `test_time` |
 //! | threads, files, memory, forks, output, idleness | `alone` |
-//! | random programs against models | `fuzz` |
+//! | random programs against models, and on the system's clock | `fuzz`, `real_time`, `alone::reads` |
 //! | documents, architecture, dependencies | `repository` |
 //!
 //! Those of `alone` need a process to themselves. Tests of internals are in the source files.
@@ -47,6 +47,7 @@ mod metrics;
 #[cfg(all(feature = "metrics", feature = "test-util"))]
 mod metrics_facade;
 mod one_pass;
+mod real_time;
 mod reset;
 mod resolution;
 mod runtimes;
