@@ -27,6 +27,12 @@ pub(crate) struct Ran {
 }
 
 impl Ran {
+    /// Whether a package in this folder was compiled, and not only found.
+    fn has_compiled(&self, folder: &Path) -> bool {
+        let end = format!("({})", folder.display());
+        self.printed.lines().any(|line| line.trim_start().starts_with("Compiling ") && line.ends_with(&end))
+    }
+
     pub(crate) fn was_stopped(&self) -> bool {
         matches!(self.code, Some(124 | 137))
     }
@@ -44,6 +50,17 @@ impl Ran {
 }
 
 impl Cargo {
+    /// Runs a command that builds the package in a folder, all of whose files are new.
+    ///
+    /// All copies of a crate have the same file names in the target folder. If cargo takes one for another, this fails.
+    pub(crate) fn build(&self, folder: &Path, arguments: &[&str], seconds: u32) -> Result<Ran, String> {
+        let built = self.run(folder, arguments, seconds)?;
+        if built.code == Some(0) && !built.has_compiled(folder) {
+            return Err(format!("cargo took what it had built of another copy for {}", folder.display()));
+        }
+        Ok(built)
+    }
+
     /// Runs cargo in a folder, for at most some seconds. Its child processes end with it.
     pub(crate) fn run(&self, folder: &Path, arguments: &[&str], seconds: u32) -> Result<Ran, String> {
         let log = self.out.join("log");
@@ -67,5 +84,19 @@ impl Cargo {
         let status = run().map_err(|error| format!("bash: {error}"))?;
         let printed = fs::read(&log).map_err(|error| format!("{}: {error}", log.display()))?;
         Ok(Ran { printed: String::from_utf8_lossy(&printed).into_owned(), code: status.code() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_package_that_is_only_found_was_not_compiled() {
+        let printed =
+            "   Compiling bytes v1.10.0\n   Compiling bb8 v0.9.1 (/out/bb8/after)\n    Finished `test` profile\n";
+        let ran = Ran { printed: printed.to_owned(), code: Some(0) };
+        assert!(ran.has_compiled(Path::new("/out/bb8/after")));
+        assert!(!ran.has_compiled(Path::new("/out/bb8")) && !ran.has_compiled(Path::new("/out/bb8/before")));
     }
 }

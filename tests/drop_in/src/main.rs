@@ -178,7 +178,7 @@ fn test(cargo: &Cargo, listed: &Listed, folder: &Path, times: usize) -> Result<O
     let arguments = [&["test", "--no-fail-fast"], &*given].concat();
     // In front, because what is given may end with arguments for the tests.
     let build = [&["test", "--no-run"], &*given].concat();
-    if let Err(error) = cargo.run(folder, &build, BUILD_SECONDS)?.succeeded() {
+    if let Err(error) = cargo.build(folder, &build, BUILD_SECONDS)?.succeeded() {
         println!("{error}");
         return Ok(Outcome::default());
     }
