@@ -135,6 +135,6 @@ impl Options {
 
     /// How many timers are pending while memory is measured.
     fn memory(&self) -> &'static [usize] {
-        if self.quick { &[100_000] } else { &[1_000_000, 10_000_000] }
+        if self.quick { &[100_000] } else { &[1_000, 1_000_000, 10_000_000] }
     }
 }
