@@ -95,7 +95,8 @@ impl<'a> Rewriter<'a> {
         let tokens = self.tokens;
         let names = tree.tokens.clone().filter(|at| !tokens.is_separator(at + 1) && !tokens.is(*at, "as"));
         let meant = |name| if name == "self" { inner } else { name };
-        self.names.extend(names.filter_map(|at| tokens.ident(at)).map(meant));
+        self.names.extend(names.clone().filter_map(|at| tokens.ident(at)).map(meant));
+        self.imported.extend(names.filter(|at| is_ours && !tokens.is(at - 1, "as")));
         self.uses.extend(is_ours.then(|| tree.segments.first().copied().unwrap_or(tree.tokens.start)));
     }
 
@@ -114,11 +115,34 @@ impl<'a> Rewriter<'a> {
             }
             End::Glob => {
                 let star = self.tokens.range(tree.tokens.end - 1..tree.tokens.end);
-                edits.push((star, format!("{{Duration, error, {}}}", moves::TIMERS)));
+                let hidden = self.hidden_at(tree.tokens.start);
+                let names = ["Duration", "error"].into_iter().chain(moves::TIMERS.split(", "));
+                let names: Vec<&str> = names.filter(|name| !hidden.contains(name)).collect();
+                edits.push((star, format!("{{{}}}", names.join(", "))));
             }
             End::Renamed => {}
         }
         edits
+    }
+
+    /// What the module around a token defines or imports by name, which hides the same names of a glob import.
+    fn hidden_at(&self, token: usize) -> Vec<&'a str> {
+        let tokens = self.tokens;
+        let mut names = Vec::new();
+        let mut at = tokens.opening(token).map_or(0, |open| open + 1);
+        while at < tokens.len() && !tokens.is(at, "}") {
+            match tokens.text(at) {
+                "use" => names.extend(Tree::read(tokens, at + 1).iter().flat_map(|tree| tree.names(tokens))),
+                "enum" | "mod" | "struct" | "trait" | "type" | "union" => {
+                    names.extend(tokens.ident(at + 1).filter(|name| moves::is_type(name)));
+                }
+                "const" | "fn" | "static" => names.extend(tokens.ident(at + 1).filter(|name| !moves::is_type(name))),
+                "(" | "[" | "{" => at = tokens.closing(at),
+                _ => {}
+            }
+            at += 1;
+        }
+        names
     }
 
     /// Removes items of a group, each with its comma and the space after it. Comments between them stay. If one item is

@@ -75,6 +75,7 @@ pub fn rewrite(source: &str, package: &Package) -> Result<Rewritten, String> {
         package,
         edits: Vec::new(),
         names: Vec::new(),
+        imported: Vec::new(),
         uses: Vec::new(),
         result: Rewritten::default(),
     };
@@ -106,6 +107,8 @@ struct Rewriter<'a> {
     edits: Vec<Edit>,
     /// What imports bring in from hairspring.
     names: Vec<&'a str>,
+    /// The tokens of what imports take from hairspring, whatever it is called here.
+    imported: Vec<usize>,
     /// The tokens with which paths to hairspring begin, in code and in imports.
     uses: Vec<usize>,
     result: Rewritten,

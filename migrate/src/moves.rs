@@ -52,6 +52,11 @@ pub(crate) fn is_beginning(path: &[&str]) -> bool {
 pub(crate) const TIMERS: &str = "Instant, Interval, MissedTickBehavior, Sleep, Timeout, \
                                  interval, interval_at, sleep, sleep_until, timeout, timeout_at";
 
+/// Whether a name of the module is a type's or a module's, which hides no function.
+pub(crate) fn is_type(name: &str) -> bool {
+    name == "error" || name.starts_with(char::is_uppercase)
+}
+
 pub(crate) fn is_timer(name: &&str) -> bool {
     TIMERS.split(", ").any(|timer| timer == *name)
 }

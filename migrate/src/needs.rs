@@ -22,8 +22,10 @@ impl Rewriter<'_> {
         let tokens = self.tokens;
         let (tests, modules) = scopes::tests(tokens);
         let has_extension = self.names.contains(&"FutureExt");
+        let is_clock = |at: &usize| CLOCK.contains(&tokens.text(*at));
         let moved = (0..tokens.len()).filter_map(|at| self.moved(at));
-        let clock = moved.filter(|at| CLOCK.contains(&tokens.text(*at)) && tokens.is(at + 1, "("));
+        let called = moved.filter(|at| is_clock(at) && tokens.is(at + 1, "("));
+        let clock = called.chain(self.imported.iter().copied().filter(is_clock));
         let cancellation = self.calls(&CANCELLATION).filter(|_| has_extension);
         let found = clock.map(|at| (at, Some("test-util"))).chain(cancellation.map(|at| (at, Some("tokio-util"))));
         let quoted = self.quoted();

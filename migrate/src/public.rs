@@ -63,12 +63,7 @@ impl Rewriter<'_> {
 
     /// The tokens before the braces around a token, back to the item before.
     fn around(&self, at: usize) -> Vec<&str> {
-        let mut depth = 0;
-        let is_around = |at: &usize| {
-            depth += i32::from(self.tokens.is(*at, "{")) - i32::from(self.tokens.is(*at, "}"));
-            depth > 0
-        };
-        let open = (0..at).rev().find(is_around).unwrap_or(0);
+        let open = self.tokens.opening(at).unwrap_or(0);
         let is_before = |at: &usize| !["{", "}", ";"].contains(&self.tokens.text(*at));
         let mut head: Vec<&str> = (0..open).rev().take_while(is_before).map(|at| self.tokens.text(at)).collect();
         head.reverse();

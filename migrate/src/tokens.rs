@@ -73,6 +73,16 @@ impl<'a> Tokens<'a> {
         self.is_separator(at) && at.checked_sub(1).is_some_and(|before| continues(&self.ranges[before]))
     }
 
+    /// The brace around a token, if there is one.
+    pub(crate) fn opening(&self, token: usize) -> Option<usize> {
+        let mut depth = 0;
+        let is_around = |at: &usize| {
+            depth += i32::from(self.is(*at, "{")) - i32::from(self.is(*at, "}"));
+            depth > 0
+        };
+        (0..token).rev().find(is_around)
+    }
+
     /// The bracket that closes the one at a token, or the last token.
     pub(crate) fn closing(&self, open: usize) -> usize {
         let mut depth = 0;

@@ -45,6 +45,16 @@ impl Tree {
         };
         Some(Tree { segments, end, tokens: start..behind })
     }
+
+    /// The names that it brings in, without those of globs and of modules named by `self`.
+    pub(crate) fn names<'a>(&self, tokens: &Tokens<'a>) -> Vec<&'a str> {
+        match &self.end {
+            End::Name => self.segments.last().map(|last| tokens.text(*last)).into_iter().collect(),
+            End::Renamed => vec![tokens.text(self.tokens.end - 1)],
+            End::Glob => Vec::new(),
+            End::Group(trees) => trees.iter().flat_map(|tree| tree.names(tokens)).collect(),
+        }
+    }
 }
 
 /// The trees in braces, and the token after the closing one.

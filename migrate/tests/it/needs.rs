@@ -27,6 +27,9 @@ fn of_programs() {
     needs("use tokio::time; fn f() { time::pause() }", "test-util", NOTHING);
     needs("use tokio::time::{self as t}; fn f() { t::resume() }", "test-util", NOTHING);
     needs("use tokio::time::advance; fn f() { advance(d); other::pause() }", "test-util", NOTHING);
+    needs("use tokio::time::{pause as freeze}; fn f() { freeze() }", "test-util", NOTHING);
+    needs("use tokio::time::resume; fn f() { g(resume) }", "test-util", NOTHING);
+    needs("use tokio::time::sleep as pause; fn f() { pause.await }", BARE, NOTHING);
     needs("use tokio::time; fn pause() { clock.advance(d); player::resume() }", BARE, NOTHING);
     needs("use tokio_util::future::FutureExt as _; fn f() { g.with_cancellation_token(&t) }", "tokio-util", NOTHING);
     needs("fn f() { g.with_cancellation_token(&t) }", NOTHING, NOTHING);

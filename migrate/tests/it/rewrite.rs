@@ -42,6 +42,30 @@ fn an_import_keeps_the_names_that_the_program_uses() {
     ]);
 }
 
+/// A bug that this tool had: the names were imported twice.
+#[test]
+fn a_list_leaves_out_what_hides_a_name_of_the_glob() {
+    const TYPES: &str = "Instant, Interval, MissedTickBehavior, Sleep, Timeout";
+    const FUNCTIONS: &str = "interval, interval_at, sleep, sleep_until, timeout, timeout_at";
+    for (before, after, names) in [
+        ("use other::Duration; mod m { ", " }", format!("Duration, error, {TYPES}, {FUNCTIONS}")),
+        ("mod m { use other::Duration; } ", "", format!("Duration, error, {TYPES}, {FUNCTIONS}")),
+        ("mod m { pub use std::time::{Duration, SystemTime as S}; ", " }", format!("error, {TYPES}, {FUNCTIONS}")),
+        ("mod m { ", " use a::{b as Duration, c::{self}}; } ", format!("error, {TYPES}, {FUNCTIONS}")),
+        ("mod error; ", " mod sleep; fn f() { fn sleep() {} }", format!("Duration, {TYPES}, {FUNCTIONS}")),
+        (
+            "",
+            " pub async fn sleep(d: Duration) {} struct Sleep; const timeout: u8 = 1; fn Timeout() {}",
+            "Duration, error, Instant, Interval, MissedTickBehavior, Timeout, interval, interval_at, sleep_until, \
+             timeout_at"
+                .to_owned(),
+        ),
+    ] {
+        let old = format!("{before}pub use tokio::time::*;{after}");
+        becomes(&[(&old, &format!("{before}pub use hairspring::{{{names}}};{after}"))]);
+    }
+}
+
 #[test]
 fn an_item_in_the_braces_of_another_crate_gets_its_own_import() {
     becomes(&[
