@@ -102,11 +102,6 @@ impl LazySleep {
     }
 
     #[inline]
-    pub(crate) fn has_come(&self, tick: Tick) -> bool {
-        self.sleep.has_come(tick)
-    }
-
-    #[inline]
     pub(crate) fn reached(&self) -> Tick {
         self.sleep.reached()
     }

@@ -111,8 +111,9 @@ impl Limits {
     #[inline]
     pub(super) fn check_deadline(&mut self, side: Side) -> io::Result<()> {
         self.note_budget();
-        let begins = || self.directions[side as usize].waits_since.is_none();
-        if self.deadline.is_some() && begins() && self.directions[side as usize].sleep.has_come(self.last.0) {
+        let direction = &self.directions[side as usize];
+        // By the clock: if no operation had to wait, nothing has asked the timer for a turn.
+        if self.deadline.is_some() && direction.waits_since.is_none() && direction.sleep.now() >= self.last.0 {
             self.operation_ended(side, false);
             return Err(self.exceeded(Limit::Deadline).into());
         }

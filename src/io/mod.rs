@@ -72,8 +72,8 @@ pub use limits::Limit;
 /// client that waits for a slow answer. Combine an idle timeout with a write timeout, because an idle timeout ends only
 /// reads.
 ///
-/// No limit ends early. Moving bytes does not touch the timer, and reads the clock only under an idle timeout, or under
-/// a deadline that is close or while no read has waited yet.
+/// No limit ends early. Moving bytes does not touch the timer, and reads the clock only under an idle timeout or a
+/// deadline.
 ///
 /// # Errors
 ///

@@ -13,6 +13,7 @@ use hairspring::{Duration, Instant, Timer, sleep, timeout};
 use tokio::io::{
     AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader, BufWriter, ReadBuf, duplex,
 };
+use tokio::runtime::Builder;
 
 /// The limit and its length, as the error names them.
 #[track_caller]
@@ -119,6 +120,27 @@ fn a_connection_whose_write_was_dropped_ends_in_real_time() {
         assert!(timeout(ms(5), connection.write_all(b"12345")).await.is_err());
         assert_eq!(exceeded(within_an_hour(connection.read_u8()).await), (Limit::Idle, ms(20)));
     });
+}
+
+/// A bug that this crate had: if no operation had to wait, and nothing else used the timer, the deadline never came.
+#[test]
+fn a_deadline_ends_operations_that_never_have_to_wait() {
+    let fails = async |after_a_while: bool| {
+        let (mut connection, mut peer) = connection();
+        peer.write_u8(7).await.unwrap();
+        connection.set_deadline(Some(Instant::now() + if after_a_while { HOUR } else { Duration::ZERO }));
+        if after_a_while {
+            connection.write_u8(1).await.unwrap();
+            tokio::time::advance(2 * HOUR).await;
+        }
+        assert_eq!(exceeded(connection.read_u8().await).0, Limit::Deadline);
+        assert_eq!(exceeded(connection.write_u8(2).await).0, Limit::Deadline);
+        connection.shutdown().await.unwrap();
+    };
+    let paused = Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    paused.block_on(fails(true));
+    Builder::new_current_thread().build().unwrap().block_on(fails(false));
+    futures::executor::block_on(fails(false));
 }
 
 #[tokio::test(start_paused = true)]

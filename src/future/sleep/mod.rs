@@ -428,7 +428,7 @@ impl Sleep {
     }
 
     /// Whether a turn has reached a tick, so that a sleep until then would be ready.
-    pub(crate) fn has_come(&self, tick: Tick) -> bool {
+    fn has_come(&self, tick: Tick) -> bool {
         self.timer_here().is_some_and(|timer| timer.is_reached(tick))
     }
 
