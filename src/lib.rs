@@ -40,8 +40,8 @@
 //! | test without waiting | `#[hairspring::test]`, `pause`, `advance`, `test_util` |
 //! | write your own scheduler | [`wheel::Wheel`] |
 //!
-//! Timers work in a tokio runtime, on another executor and on a plain thread. `pause` and `advance` need a current-thread
-//! tokio runtime.
+//! Timers work in a tokio runtime, on another executor and on a plain thread. `pause` needs a current-thread tokio
+//! runtime, and `advance` that or a bubble.
 //!
 //! # Further reading
 //!
@@ -66,13 +66,14 @@
 //!
 //! # Panics
 //!
-//! Outside `test_util`, a future of this crate panics in four cases:
+//! Outside `test_util`, a future of this crate panics in five cases:
 //!
 //! - It has to wait on a [`Timer`] that is at its limit or was shut down. [`TrySleep`], whatever was made `fallible`, and
 //!   [`io::TimeoutStream`] return an error instead, and after a shutdown `tower::TimeoutLayer` answers with one.
 //! - It has to wait, and the current runtime was shut down, as with tokio.
 //! - It starts the process's first timer, and the system refuses a thread.
 //! - It has to wait outside a runtime, on WebAssembly.
+//! - It has to wait on a paused clock, in a runtime without `enable_time`.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

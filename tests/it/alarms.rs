@@ -102,11 +102,11 @@ fn registering_ever_earlier_deadlines_takes_few_turns() {
 #[cfg(feature = "test-util")]
 #[test]
 fn a_sleep_on_a_paused_clock_without_enable_time_panics() {
-    const NEEDS: &str = "a paused clock needs a tokio runtime with `enable_time`";
+    const NEEDS: &str = "needs a tokio runtime with `enable_time` on a paused clock";
     let runtime = |is_paused| tokio::runtime::Builder::new_current_thread().start_paused(is_paused).build().unwrap();
     must_end(move || {
         let message = panic_message(|| runtime(true).block_on(sleep(ms(10))));
-        assert!(message.contains(NEEDS), "{message}");
+        assert_eq!(message, format!("hairspring {NEEDS}"));
         let error = runtime(true).block_on(async { Timer::builder().build().unwrap_err().to_string() });
         assert!(error.contains(NEEDS), "{error}");
         runtime(false).block_on(async {

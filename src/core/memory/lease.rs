@@ -64,7 +64,7 @@ pub(crate) struct Owner {
 
 /// What tokio's timers have processed on a paused clock: that does not wait for a timer that begins there.
 fn processed_here() -> io::Result<Tick> {
-    let needs = |_| io::Error::other("a paused clock needs a tokio runtime with `enable_time`");
+    let needs = |_| io::Error::other("needs a tokio runtime with `enable_time` on a paused clock");
     panics::if_enabled(|| processed(clock::now())).map_err(needs)
 }
 
