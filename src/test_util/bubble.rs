@@ -237,9 +237,10 @@ impl Bubble {
     /// ```
     ///
     /// The bubble replaces the builder's hooks `on_thread_start` and `on_thread_stop` and its `thread_keep_alive`: they
-    /// tell it when blocking work runs. The clock of a current-thread runtime starts paused, also if the builder does
-    /// not say so. On a multi-thread runtime, tokio's own sleeps take real time, as with [`workers`](Bubble::workers).
-    /// The seed decides only the order of timers that are due at the same instant.
+    /// tell it when blocking work runs. With `--cfg tokio_unstable` it also replaces `on_task_spawn` and
+    /// `on_task_terminate`. The clock of a current-thread runtime starts paused, also if the builder does not say so. On
+    /// a multi-thread runtime, tokio's own sleeps take real time, as with [`workers`](Bubble::workers). The seed decides
+    /// only the order of timers that are due at the same instant.
     ///
     /// # Panics
     ///

@@ -31,16 +31,19 @@ pub(super) async fn advance(duration: Duration) {
 /// Moves the clock to the next deadline of this crate's timers up to `target`, and fires the timers due there. Returns
 /// `false` if there is none.
 pub(super) fn move_to_next(target: Tick) -> bool {
-    let Some(held) = timer() else { return false };
-    let timer = held.lease();
+    let timers = timers();
     loop {
-        let next = timer.earliest();
-        if next > target {
-            return false;
-        }
+        let next = timers.iter().map(|held| held.lease().earliest()).min().filter(|next| *next <= target);
+        let Some(next) = next else { return false };
         move_by(next - clock::now());
-        if timer.fire_at(next) > 0 {
-            timer.engine().wake_driver();
+        let mut has_fired = false;
+        for timer in timers.iter().map(TimerGuard::lease) {
+            if timer.earliest() <= next && timer.fire_at(next) > 0 {
+                timer.engine().wake_driver();
+                has_fired = true;
+            }
+        }
+        if has_fired {
             return true;
         }
     }
@@ -58,13 +61,14 @@ fn move_by(by: Ticks) {
     let _ = pin!(tokio::time::advance(duration_of(by))).poll(&mut Context::from_waker(Waker::noop()));
 }
 
-/// Wakes the driver to read its clock.
-pub(super) fn read_clock() {
-    timer().inspect(|held| held.lease().engine().wake_driver());
+/// Wakes the drivers to read their clock.
+fn read_clock() {
+    for held in timers() {
+        held.lease().engine().wake_driver();
+    }
 }
 
-/// The timer of the current runtime, if it has one that follows tokio's clock.
-fn timer() -> Option<TimerGuard> {
-    let runtime = Handle::try_current().ok()?;
-    held::existing(runtime.id()).filter(|held| !held.lease().engine().clock.is_shown())
+/// The timers of the current runtime that follow tokio's clock.
+fn timers() -> Vec<TimerGuard> {
+    Handle::try_current().map_or(Vec::new(), |runtime| held::timers_on(&runtime))
 }

@@ -29,15 +29,23 @@ pub(super) fn existing(runtime: runtime::Id) -> Option<TimerGuard> {
     registry::existing(runtime)?.timer().try_guard()
 }
 
+/// The timers whose drivers run on a current-thread runtime, and that follow its clock. Held, because they may end
+/// meanwhile.
+pub(super) fn timers_on(runtime: &Handle) -> Vec<TimerGuard> {
+    let all: Vec<_> = unpoisoned(all_timers().lock()).values().copied().collect();
+    let is_there = |timer: &TimerLease| {
+        let on = timer.engine().parker.lock().runtime.as_ref().map(Handle::id);
+        on == Some(runtime.id()) && !timer.engine().clock.is_shown()
+    };
+    all.into_iter().filter(is_there).filter_map(TimerLease::try_guard).collect()
+}
+
 /// Wakes the drivers that run on a current-thread runtime, to check its clock. Waking those of other runtimes would change
 /// the order of tasks in other tests.
 pub(super) fn wake_drivers_on(runtime: &Handle) {
-    let timers: Vec<_> = unpoisoned(all_timers().lock()).values().copied().collect();
-    for timer in timers {
-        if timer.engine().parker.lock().runtime.as_ref().is_some_and(|on| on.id() == runtime.id()) {
-            timer.publish_removals();
-            timer.engine().wake_driver();
-        }
+    for held in timers_on(runtime) {
+        held.lease().publish_removals();
+        held.lease().engine().wake_driver();
     }
 }
 

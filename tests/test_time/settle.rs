@@ -12,8 +12,8 @@ use crate::kinds::{BUBBLES, Kind, TOKIOS, on_each, on_each_and_in_a_task};
 use futures::FutureExt as _;
 use futures::future::LocalBoxFuture;
 use hairspring::test_util::{advance_and_settle, hold, settle};
-use hairspring::{Instant, resume, sleep};
-use tokio::task::spawn_blocking;
+use hairspring::{Instant, Timer, resume, sleep};
+use tokio::task::{JoinHandle, spawn_blocking};
 
 const PAUSED: [Kind; 5] = [Kind::StartPaused, Kind::NoSockets, Kind::PausedLater, Kind::Bubble, Kind::Workers(2)];
 
@@ -148,6 +148,28 @@ fn if_several_wait_the_last_to_begin_goes_on_first() {
             assert_eq!(start.elapsed(), ms(130));
         }
         ticks.abort();
+    });
+}
+
+/// A bug that this crate had: on tokio's clock it stopped only for the timer that the runtime has by itself.
+#[test]
+fn an_advance_stops_at_the_deadlines_of_each_timer() {
+    on_each(&PAUSED, || async {
+        let start = Instant::now();
+        let timers = [Timer::current(), Timer::builder().build().unwrap(), Timer::builder().build().unwrap()];
+        let naps = |(timer, length): (Timer, u32)| {
+            tokio::spawn(async move {
+                for n in 1..=3 {
+                    timer.sleep(length * ms(1)).await;
+                    assert_eq!(start.elapsed(), n * length * ms(1));
+                }
+            })
+        };
+        let tasks: Vec<_> = timers.into_iter().zip([5, 3, 4]).map(naps).collect();
+        advance_and_settle(ms(14)).await;
+        assert_eq!(tasks.iter().map(JoinHandle::is_finished).collect::<Vec<_>>(), [false, true, true]);
+        advance_and_settle(ms(1)).await;
+        joined(tasks).await;
     });
 }
 
