@@ -228,8 +228,9 @@ impl Drop for Driver {
 
 impl Wake for OnEvent {
     fn wake(self: Arc<Self>) {
-        let timer = self.0.lease();
-        let Some(until) = timer.engine().reported(&self.into()) else { return };
+        // Held to the end: the timer may end meanwhile.
+        let (timer, event) = (self.0.lease(), self.into());
+        let Some(until) = timer.engine().reported(&event) else { return };
         if instant::clock_is_the_systems() {
             timer.run_turn(Runner::IoDriver, until, TimerLease::earliest);
         } else {
@@ -265,5 +266,40 @@ impl Wake for Pass {
     fn wake(self: Arc<Self>) {
         self.fires_until.store(self.began.min(clock::now()).0, SeqCst);
         self.task.wake_by_ref();
+    }
+}
+
+#[cfg(all(test, target_os = "linux", not(hairspring_loom)))]
+mod tests {
+    use std::sync::{Mutex, mpsc};
+    use std::thread;
+
+    use super::*;
+    use crate::core::settings::Settings;
+
+    /// A bug that this crate had: the next timer could begin in the memory while the turn went on.
+    #[test]
+    fn a_turn_of_the_io_driver_keeps_the_memory_of_a_timer_that_ends() {
+        struct Blocks(Mutex<(mpsc::Sender<()>, mpsc::Receiver<()>)>);
+        impl Wake for Blocks {
+            fn wake(self: Arc<Self>) {
+                let ends = self.0.lock().unwrap();
+                let _ = (ends.0.send(()), ends.1.recv());
+            }
+        }
+
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_io().build().unwrap();
+        let timer = TimerLease::open(false, &Settings::with_shards(1));
+        runtime.spawn(Driver::new(timer, Alarm::Timerfd).in_a_task_of(runtime.handle()));
+        let ((wakes, woken), (go_on, goes_on)) = (mpsc::channel(), mpsc::channel());
+        let blocks = Waker::from(Arc::new(Blocks(Mutex::new((wakes, goes_on)))));
+        timer.next_shard().insert(timer.now(), blocks).unwrap();
+        woken.recv().unwrap();
+        timer.close();
+        while runtime.metrics().num_alive_tasks() > 0 {
+            thread::yield_now();
+        }
+        assert!(timer.try_guard().is_some());
+        drop(go_on);
     }
 }
