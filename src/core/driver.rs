@@ -185,10 +185,13 @@ impl Driver {
     /// Turns after a pass, or waits for one.
     fn turn_after_a_pass(&mut self, task: &Waker) {
         let timer = self.timer.lease();
-        if let Some(until) = self.pass.as_ref().and_then(|pass| pass.take_until()) {
-            self.pass.take_if(|pass| pass.began < Tick::MAX);
+        if let Some((pass, until)) = self.pass.as_ref().and_then(|pass| Some((pass, pass.take_until()?))) {
             if timer.run_turn(Runner::Task, until, TimerLease::earliest).is_none() {
+                // What is left was due before the same pass.
+                pass.fires_until.fetch_max(until.0, SeqCst);
                 task.wake_by_ref();
+            } else {
+                self.pass.take_if(|pass| pass.began < Tick::MAX);
             }
         } else if !timer.engine().set_off() {
             let pass = self.pass.get_or_insert_with(|| Pass::new(task, timer.now()));

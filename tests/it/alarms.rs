@@ -2,11 +2,13 @@
 
 use std::error::Error;
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::thread;
 
 use crate::common::{
-    HOUR, bare, both_flavours, current_thread, inside, joined, ms, multi_thread, must_end_on, on_both_flavours, poll,
-    polled, until,
+    HOUR, bare, both_flavours, current_thread, inside, joined, ms, multi_thread, must_end_on, on_both_flavours,
+    on_wake, poll, polled, polled_with, until,
 };
 #[cfg(feature = "test-util")]
 use crate::common::{must_end, panic_message, panic_message_of};
@@ -79,6 +81,38 @@ fn dense_timers_share_turns() {
     for (alarm, runtime) in alarms_and_runtimes() {
         println!("{alarm:?}");
         must_end_on(runtime, async move || share_turns(Timer::builder().alarm(alarm).build().unwrap()).await);
+    }
+}
+
+/// A bug that this crate had: with tokio's alarm, each thousand came a millisecond after the last.
+#[test]
+fn a_crowd_that_takes_several_turns_waits_for_no_alarm_between_them() {
+    const SLEEPS: usize = 20_000;
+    for alarm in alarms() {
+        println!("{alarm:?}");
+        must_end_on(current_thread(), async move || {
+            let timer = Timer::builder().alarm(alarm).build().unwrap();
+            timer.sleep(ms(1)).await;
+            let [rounds, first, woken] = [(); 3].map(|()| Arc::new(AtomicUsize::new(0)));
+            let waker = on_wake({
+                let (rounds, first, woken) = (rounds.clone(), first.clone(), woken.clone());
+                move || {
+                    if woken.fetch_add(1, SeqCst) == 0 {
+                        first.store(rounds.load(SeqCst), SeqCst);
+                    }
+                }
+            });
+            // No turn comes before this task waits.
+            let due = Instant::now();
+            let _naps: Vec<_> = (0..SLEEPS).map(|_| polled_with(timer.sleep_until(due), &waker)).collect();
+            until(|| {
+                rounds.fetch_add(1, SeqCst);
+                woken.load(SeqCst) == SLEEPS
+            })
+            .await;
+            let rounds = rounds.load(SeqCst) - first.load(SeqCst);
+            assert!(rounds < 500, "other tasks ran {rounds} times");
+        });
     }
 }
 
