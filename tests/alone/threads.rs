@@ -1,5 +1,6 @@
 //! The threads of this crate have the main thread's niceness, and all CPUs of the process. A timer can do without.
 
+use std::cell::RefCell;
 use std::fs;
 use std::future::{Future, poll_fn};
 use std::path::Path;
@@ -7,11 +8,13 @@ use std::pin::Pin;
 use std::task::Poll;
 use std::thread;
 
-use crate::common::{HOUR, HUNG, current_thread, joined, ms, panic_message, poll, polled, wait_until};
+use crate::common::{
+    HOUR, HUNG, both_flavours, current_thread, inside, joined, ms, panic_message, poll, polled, step, wait_until,
+};
 use crate::{alone, sleeps, threads_named};
 use futures::executor::block_on;
 use hairspring::timer::Alarm;
-use hairspring::{Instant, Timer, boot, sleep, timeout, wall};
+use hairspring::{Instant, Sleep, Timer, boot, sleep, timeout, wall};
 use rustix::process::{Resource, Rlimit, setpriority_process, setrlimit};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
@@ -231,5 +234,32 @@ fn without_a_thread_that_watches_for_jumps_a_sleep_reads_its_clock_once_a_second
             if polls == 3 { Poll::Ready(()) } else { Poll::Pending }
         });
         runtime.block_on(timeout(HUNG, polled_again)).unwrap();
+    });
+}
+
+/// Bugs that this crate had: with tokio's alarm this panicked, and no later sleep on the timer ended.
+#[test]
+fn a_thread_local_variable_may_use_a_timer_while_it_is_dropped() {
+    struct Resets(Option<Sleep>);
+    impl Drop for Resets {
+        fn drop(&mut self) {
+            self.0.take().expect("it was set").reset_at(Instant::now() + ms(1));
+        }
+    }
+    thread_local!(static LAST: RefCell<Resets> = const { RefCell::new(Resets(None)) });
+
+    alone(|| {
+        for alarm in [Alarm::Auto, Alarm::Thread, Alarm::Timerfd, Alarm::Tokio] {
+            for runtime in both_flavours() {
+                step();
+                let timer = inside(&runtime, || Timer::builder().alarm(alarm).build().unwrap());
+                let uses = || {
+                    // tokio's variables are created later, and dropped before.
+                    LAST.with_borrow_mut(|last| last.0 = Some(polled(timer.sleep(HOUR))));
+                };
+                thread::scope(|scope| scope.spawn(uses).join().unwrap());
+                runtime.block_on(timer.sleep(ms(2)));
+            }
+        }
     });
 }

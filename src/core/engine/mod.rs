@@ -100,7 +100,13 @@ impl EngineState {
 
     /// Whether only the driver can set the alarm, or has to choose another because the clock `is_paused`.
     fn needs_driver(&self, is_paused: bool) -> bool {
-        is_paused || matches!(self.alarm, TurnAlarm::Paused)
+        is_paused
+            || match &self.alarm {
+                TurnAlarm::Paused => true,
+                // A thread that drops its thread-local variables may have no context of tokio's any more.
+                TurnAlarm::Tokio(_) => Handle::try_current().is_err_and(|error| error.is_thread_local_destroyed()),
+                TurnAlarm::Thread | TurnAlarm::Timerfd(_) => false,
+            }
     }
 }
 
