@@ -160,7 +160,7 @@ impl Timer {
     /// # }
     /// ```
     ///
-    /// After that, a sleep created from a handle to this timer panics if it is polled before its deadline, and a
+    /// After that, a sleep created from a handle to this timer panics if it is polled, unless it had fired before, and a
     /// [`TrySleep`](crate::TrySleep) returns an error. A sleep that used the timer because it was
     /// [installed](Builder::install) continues on the runtime's next timer.
     ///

@@ -227,6 +227,23 @@ fn a_fallible_sleep_fails_when_its_timers_runtime_ends() {
     }
 }
 
+/// A bug that this crate had: the sleep had not fired any more, and panicked.
+#[test]
+fn a_sleep_that_has_fired_is_over_though_its_timer_has_ended_and_the_next_uses_its_memory() {
+    must_end(|| {
+        let runtime = current_thread();
+        let built = || inside(&runtime, || Timer::builder().build().unwrap());
+        let timer = built();
+        let (mut fired, woken) = watched(timer.sleep(ms(1)));
+        runtime.block_on(until(|| woken.count() > 0));
+        timer.shutdown();
+        drop(timer);
+        runtime.block_on(until(|| Handle::current().metrics().num_alive_tasks() == 0));
+        let _next = built();
+        assert!(fired.is_elapsed() && poll(&mut fired).is_ready());
+    });
+}
+
 /// Creates timers on new runtimes. If two shared memory, they would count and end each other's sleeps.
 fn assert_apart() {
     let runtimes = [(); 6].map(|()| current_thread());

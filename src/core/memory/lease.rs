@@ -10,6 +10,7 @@
 // away gives the memory back, and from none nobody gets another.
 
 use std::io;
+use std::mem::forget;
 use std::sync::Arc;
 
 use super::pool::{Memory, take};
@@ -70,6 +71,8 @@ fn processed_here() -> io::Result<Tick> {
 
 impl Owner {
     pub(crate) fn new(timer: TimerLease, is_implicit: bool) -> Arc<Owner> {
+        // A guard for the users of each shard: a sleep on a timer that has ended can tell whether it had fired.
+        timer.all().iter().for_each(|_| forget(timer.guard()));
         Arc::new(Owner { timer: timer.guard(), is_implicit })
     }
 
@@ -85,6 +88,7 @@ impl Drop for Owner {
         if unused > 0 {
             timer.close_if_unneeded();
         }
+        (0..unused).for_each(|_| timer.let_go());
     }
 }
 
@@ -96,7 +100,9 @@ impl Above for Memory {
     }
 
     fn lose_users(&'static self, epoch: Epoch) {
-        self.lease(epoch).close_if_unneeded();
+        let timer = self.lease(epoch);
+        timer.close_if_unneeded();
+        timer.let_go();
     }
 }
 
@@ -295,7 +301,7 @@ mod modelled {
         pub(crate) fn of_a_model(ignores_alarm: bool) -> TimerLease {
             let settings = Settings { coalesce: Ticks(0), ..Settings::with_shards(2) };
             let timer = Memory::new(2).begin_use(&settings, Tick::ZERO);
-            std::mem::forget(timer.guard());
+            forget(timer.guard());
             timer.engine().ignores_alarm.store(ignores_alarm, Relaxed);
             timer.engine().open(false, Ticks(0));
             timer
