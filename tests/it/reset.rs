@@ -8,10 +8,10 @@ use std::task::{Poll, ready};
 
 use crate::common::{
     HOUR, OnDrop, Wakes, both_flavours, current_thread, holding, inside, ms, multi_thread, must_end, must_end_on,
-    panicked_with, paused, poll, poll_with, watched,
+    panicked_with, paused, poll, poll_with, wait_until, watched,
 };
 use hairspring::timer::Alarm;
-use hairspring::{Duration, Instant, Interval, Sleep, Time, Timer, boot, interval, sleep, wall};
+use hairspring::{Duration, Instant, Interval, Sleep, Time, Timer, boot, interval, sleep, sleep_until, wall};
 use tokio::runtime::Runtime;
 
 /// tokio 2290: a reset into the past did not wake the task. go 47329, 47762: a reset to an earlier deadline was
@@ -80,6 +80,22 @@ fn a_reset_to_an_instant_that_a_turn_has_reached_ends_the_wait_at_once() {
             assert!(poll(&mut timer.try_sleep(HOUR)).is_pending());
             assert_eq!(poll(&mut nap), Poll::Ready(Ok(())));
             assert_eq!(timer.metrics().registered(), 3);
+        }
+    });
+}
+
+/// A bug that this crate had: only a reset in the sleep's runtime knew that.
+#[test]
+fn a_sleep_that_is_reset_to_an_instant_that_a_turn_has_reached_has_fired_whoever_resets_it() {
+    must_end(|| {
+        let (home, other) = (multi_thread(1), current_thread());
+        let past = Instant::now();
+        wait_until(|| inside(&home, || poll(&mut sleep_until(past)).is_ready()));
+        for elsewhere in [None, Some(other)] {
+            let (mut nap, woken) = inside(&home, || watched(sleep(HOUR)));
+            let _entered = elsewhere.as_ref().map(Runtime::enter);
+            nap.reset_at(past);
+            assert!(nap.is_elapsed() && woken.count() == 1);
         }
     });
 }

@@ -367,8 +367,10 @@ impl Sleep {
             }
         }
         let kept = self.place.let_go();
+        // Asked first: one that waits is on its timer until it leaves.
+        let has_come = self.has_come(deadline);
         self.reset_idle(deadline);
-        if self.has_come(deadline) {
+        if has_come {
             self.set_stage(Flags::DONE);
         }
         if let Some(waker) = kept {
