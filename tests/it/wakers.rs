@@ -5,11 +5,11 @@ use std::task::Waker;
 
 use crate::common::{
     HOUR, OnDrop, Wakes, blocking, both_flavours, current_thread, holding, inside, ms, multi_thread, must_end, on_wake,
-    pass, paused, poll, poll_with, polled_with, watched,
+    panicked_with, pass, paused, poll, poll_with, polled_with, until, watched,
 };
 use futures::executor::block_on;
-use hairspring::{Instant, Sleep, sleep, sleep_until};
-use tokio::runtime::Runtime;
+use hairspring::{Instant, Sleep, Timer, sleep, sleep_until};
+use tokio::runtime::{Handle, Runtime};
 
 #[test]
 fn the_last_waker_given_is_woken_exactly_once() {
@@ -95,6 +95,21 @@ async fn a_panicking_waker_stops_no_other() {
             sleep(ms(5)).await;
             assert_eq!(now.elapsed(), ms(10), "the driver still works");
         }
+    }
+}
+
+/// A bug that this crate had: the sleep remained a user of its timer, which never ended.
+#[test]
+fn a_waker_whose_drop_panics_keeps_no_timer() {
+    for runtime in both_flavours() {
+        must_end(move || {
+            let timer = inside(&runtime, || Timer::builder().build().unwrap());
+            let bad = holding(OnDrop(|| panic!("dropped on purpose")));
+            let nap = polled_with(timer.sleep(HOUR), &bad);
+            drop((bad, timer));
+            assert!(panicked_with(|| drop(nap)).is_err());
+            runtime.block_on(until(|| Handle::current().metrics().num_alive_tasks() == 0));
+        });
     }
 }
 

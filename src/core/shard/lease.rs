@@ -170,12 +170,12 @@ impl ShardLease {
     }
 
     #[inline]
-    pub(crate) fn remove(self, key: Key) {
+    pub(crate) fn remove(self, key: Key) -> Option<Waker> {
         let mut state = self.shard.lock();
         let noticed = self.shard.noticed(&state, key);
         let waker = self.shard.take_out(&mut state, key);
         self.shard.unlock_later(state, noticed);
-        drop(waker);
+        waker
     }
 
     /// Moves an entry, but not to later if it `must_come`, and returns whether it waits for the new deadline. If that has

@@ -402,21 +402,20 @@ impl Sleep {
         }
     }
 
-    /// Removes this from its shard, without changing the stage.
+    /// Removes this from its shard, without changing the stage. Returns its waker, whose drop may panic.
     #[inline]
-    fn cancel(&self) {
-        if let Some((lease, key)) = self.entry() {
-            if !lease.has_fired(self.deadline) {
-                lease.remove(key);
-            }
-            Hooks::waits_no_more(lease.address(), key);
-        }
+    fn cancel(&self) -> Option<Waker> {
+        let (lease, key) = self.entry()?;
+        let waker = if lease.has_fired(self.deadline) { None } else { lease.remove(key) };
+        Hooks::waits_no_more(lease.address(), key);
+        waker
     }
 
     #[inline]
     fn leave(&mut self, stage: u32) {
-        self.cancel();
+        let waker = self.cancel();
         self.set_stage(stage);
+        drop(waker);
     }
 
     /// Zero for a lateness that counts as on time.
@@ -452,7 +451,7 @@ impl Sleep {
 impl Drop for Sleep {
     #[inline]
     fn drop(&mut self) {
-        self.cancel();
+        let _waker = self.cancel();
         if self.flags().has(Flags::CHOSEN) {
             // If this was the last to use the timer, it ends.
             self.timer().expect("it was chosen").leave();
