@@ -84,11 +84,16 @@ impl Sleep {
             return self.register(self.timer().unwrap_or_else(thread_shards::global_shard), cx);
         }
         let again = self.flags().has(Flags::ENDING);
-        if again || !tasks::runs_tasks() {
+        if !again && !tasks::runs_tasks() {
             return Poll::Ready(Err(error));
         }
         let global = thread_shards::global_shard();
-        match global.insert(clock::later(global.now(), LAST_WAIT).min(self.deadline), cx.waker().clone()) {
+        let now = global.now();
+        if again {
+            // It may have been taken out before its turn was known to have come so far.
+            return Poll::Ready(if self.deadline <= now { Ok(()) } else { Err(error) });
+        }
+        match global.insert(clock::later(now, LAST_WAIT).min(self.deadline), cx.waker().clone()) {
             Ok(key) => {
                 let pending = self.wait_on(global, key);
                 self.place.set_flags(0, Flags::ENDING);
@@ -170,8 +175,8 @@ impl Future for Sleep {
 
 #[cfg(all(test, not(hairspring_loom)))]
 mod tests {
-    use std::sync::mpsc;
-    use std::task::Waker;
+    use std::sync::{Arc, Mutex, mpsc};
+    use std::task::{Wake, Waker};
     use std::thread;
 
     use tokio::runtime::Builder;
@@ -217,6 +222,41 @@ mod tests {
             let mut sleep = sleep(Duration::ZERO);
             crate::core::registry::global().timer().engine().reach(sleep.deadline);
             let elapsed = sleep.poll_elapsed(&mut Context::from_waker(Waker::noop()), false);
+            ended.send(elapsed.map(|elapsed| elapsed.is_ok())).unwrap();
+        });
+        starts.recv().unwrap();
+        runtime.shutdown_background();
+        assert_eq!(ends.recv().unwrap(), Poll::Ready(true));
+    }
+    /// A bug that this crate had: the sleep failed, because it was out although the turn had not come past its deadline.
+    #[test]
+    fn what_fires_with_others_in_a_runtime_that_ends_has_not_failed() {
+        struct Blocks(Mutex<(mpsc::Sender<()>, mpsc::Receiver<()>)>);
+        impl Wake for Blocks {
+            fn wake(self: Arc<Self>) {
+                let ends = self.0.lock().unwrap();
+                let _ = (ends.0.send(()), ends.1.recv());
+            }
+        }
+
+        let runtime = Builder::new_multi_thread().worker_threads(2).build().unwrap();
+        let (started, starts) = mpsc::channel();
+        let (ended, ends) = mpsc::channel();
+        runtime.spawn(async move {
+            let timer = thread_shards::shard_of_runtime().unwrap();
+            started.send(()).unwrap();
+            while timer.is_default() {
+                thread::yield_now();
+            }
+            let ((fires, has_fired), (_go, goes_on)) = (mpsc::channel(), mpsc::channel());
+            let blocks = Waker::from(Arc::new(Blocks(Mutex::new((fires, goes_on)))));
+            let deadline = clock::after(LAST_WAIT * 9 / 10);
+            let mut all: Vec<_> = (0..70).map(|_| Sleep::new(deadline)).collect();
+            let mut polled = all.iter_mut().map(|sleep| sleep.poll_elapsed(&mut Context::from_waker(&blocks), true));
+            if polled.all(|polled| polled.is_pending()) {
+                has_fired.recv().unwrap();
+            }
+            let elapsed = all[1].poll_elapsed(&mut Context::from_waker(Waker::noop()), true);
             ended.send(elapsed.map(|elapsed| elapsed.is_ok())).unwrap();
         });
         starts.recv().unwrap();
