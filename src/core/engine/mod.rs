@@ -15,7 +15,7 @@
 // 3. All entries up to `reached` have been taken out, or the scan in progress repeats, and none is inserted any more.
 // 4. While a test sets the time, the test fires timers, and no turn begins.
 // 5. A timer that has ended keeps no waker, no alarm and no runtime.
-// 6. Nobody who registers a deadline wakes the driver's task, except on a paused clock: tokio keeps a task that a
+// 6. No worker that registers a deadline wakes the driver's task, except on a paused clock: tokio keeps a task that a
 //    worker wakes for that worker, which may compute.
 //
 // They hold because the phase and the alarm that goes with it change under one lock: whoever finds `Idle` finds an
