@@ -45,6 +45,11 @@ mod system {
         target_arch = "riscv64"
     )))]
     pub(super) use libc::SYS_epoll_wait as EPOLL_WAIT;
+    /// Systems of 32 bits have another one besides.
+    #[cfg(target_pointer_width = "64")]
+    pub(super) use libc::SYS_futex as FUTEX;
+    #[cfg(not(target_pointer_width = "64"))]
+    pub(super) const FUTEX: std::ffi::c_long = -1;
     pub(super) use libc::{SYS_epoll_pwait as EPOLL_PWAIT, SYS_read as READ};
 
     pub(crate) fn current_number() -> u32 {
@@ -60,6 +65,7 @@ mod system {
     pub(super) const READ: c_long = -1;
     pub(super) const EPOLL_WAIT: c_long = -1;
     pub(super) const EPOLL_PWAIT: c_long = -1;
+    pub(super) const FUTEX: c_long = -1;
 
     pub(crate) fn current_number() -> u32 {
         0
@@ -67,11 +73,25 @@ mod system {
 }
 
 pub(crate) use system::current_number;
-use system::{EPOLL_PWAIT, EPOLL_WAIT, READ};
+use system::{EPOLL_PWAIT, EPOLL_WAIT, FUTEX, READ};
 
-/// Whether a thread of this process is in a system call that waits for many files.
-pub(crate) fn is_for_files(thread: u32) -> bool {
-    are_known() && system_call(thread).is_some_and(|call| call == EPOLL_WAIT || call == EPOLL_PWAIT)
+/// What a thread of this process may wait for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wait {
+    /// One of many files.
+    Files,
+    /// Another thread, with a limit, or data. A worker that is parked does not, unless its runtime has timers and no
+    /// I/O driver.
+    NotParked,
+    Unknown,
+}
+
+pub(crate) fn wait_of(thread: u32) -> Wait {
+    match system_call(thread).filter(|_| are_known()) {
+        Some((EPOLL_WAIT | EPOLL_PWAIT, _)) => Wait::Files,
+        Some((READ, _)) | Some((FUTEX, true)) => Wait::NotParked,
+        _ => Wait::Unknown,
+    }
 }
 
 /// The threads of this process with the name of `thread`, that one included. `None` if the process has more than `most`
@@ -92,15 +112,18 @@ pub(crate) fn namesakes(thread: u32, most: usize) -> Option<Vec<u32>> {
 pub(crate) fn are_known() -> bool {
     static ARE_KNOWN: PerProcess<bool> = PerProcess::new();
     // A thread that reads its own state is reading a file.
-    *ARE_KNOWN.get(|_| cfg!(target_os = "linux") && system_call(current_number()) == Some(READ))
+    *ARE_KNOWN.get(|_| cfg!(target_os = "linux") && system_call(current_number()).is_some_and(|(call, _)| call == READ))
 }
 
-/// The number of the system call that a thread is in; `None` or -1 if it is in none.
-fn system_call(thread: u32) -> Option<c_long> {
+/// The number of the system call that a thread is in, and whether its fourth argument is given: of a wait for another
+/// thread, a limit. `None` or -1 if it is in none.
+fn system_call(thread: u32) -> Option<(c_long, bool)> {
     // One read suffices.
     let mut state = [0; 192];
     let length = File::open(format!("/proc/self/task/{thread}/syscall")).ok()?.read(&mut state).ok()?;
-    std::str::from_utf8(&state[..length]).ok()?.split_ascii_whitespace().next()?.parse().ok()
+    let mut words = std::str::from_utf8(&state[..length]).ok()?.split_ascii_whitespace();
+    let number = words.next()?.parse().ok()?;
+    Some((number, words.nth(3).is_some_and(|limit| limit != "0x0")))
 }
 
 #[cfg(test)]
@@ -119,9 +142,10 @@ mod tests {
             let _ = released.recv();
         });
         let other = number.recv().unwrap();
-        while system_call(other).is_none_or(|number| number == READ) {}
-        assert_eq!(system_call(current_number()), Some(READ));
-        assert!(!is_for_files(current_number()) && !is_for_files(other));
+        let number = |thread| system_call(thread).map(|(number, _)| number);
+        while number(other).is_none_or(|number| number == READ) {}
+        assert_eq!(number(current_number()), Some(READ));
+        assert_ne!(wait_of(other), Wait::Files);
         drop(release);
         thread.join().unwrap();
         while system_call(other).is_some() {}

@@ -6,18 +6,18 @@
 //!
 //! Some workers are known, as they have run one of our tasks: the timer's driver, or a task that comes to each worker
 //! that first uses the timer. The one that waits in the I/O driver may have done neither. But all workers have the same
-//! name, with other threads: if fewer threads of that name than there are workers wait elsewhere, one of the workers
-//! waits for files.
+//! name, with other threads: if fewer threads of that name than there are workers may be parked elsewhere, one of the
+//! workers waits for files. An idle thread of `spawn_blocking` waits with a limit, and is not parked.
 //!
-//! Three cases give a wrong answer if that runtime has no I/O driver: a former worker's thread is in `block_in_place`
-//! and runs a runtime there that has one; it now runs such a runtime while another thread drives this one; or the
-//! program names the workers of each runtime differently, but as it names those of several others. The call that
-//! follows then panics; the panic is caught, but the process's panic hook is called. Programs that abort on panics
-//! therefore do not search.
+//! Four cases give a wrong answer if that runtime has no I/O driver: a former worker's thread is in `block_in_place`
+//! and runs a runtime there that has one; it now runs such a runtime while another thread drives this one; the program
+//! names the workers of each runtime differently, but as it names those of several others; or tokio's own timers wait
+//! in this runtime, and all others with workers of that name have one worker. The call that follows then panics; the
+//! panic is caught, but the process's panic hook is called. Programs that abort on panics therefore do not search.
 //
 // Invariants
 // 1. The answer is yes only if all workers are parked, and meanwhile a thread that was a worker is in `epoll_wait`, or
-//    of the threads with its name fewer than all workers are not.
+//    of the threads with its name fewer than all workers are where they may be parked without that.
 // 2. The answer is never "no". Checks become rare, and each reads a bounded number of files.
 // 3. Checks run on the alarm thread, so there is one at a time in the process, and no thread is started for them. In
 //    the half second after a worker is first seen some are booked, so that most programs have an answer before any
@@ -37,7 +37,8 @@ use tokio::runtime::Handle;
 
 use super::thread::{self, AlarmHandler, BookingId};
 use crate::core::tasks;
-use crate::util::{sync, waits};
+use crate::util::sync;
+use crate::util::waits::{self, Wait};
 
 /// In a process with more threads, only the workers that are known are looked at.
 const MOST_THREADS: usize = 256;
@@ -212,11 +213,12 @@ impl Search {
         let workers = 0..metrics.num_workers();
         let parks = || workers.clone().map(|worker| waits::while_parked(&metrics, worker)).collect::<Option<Vec<_>>>();
         let Some(before) = parks() else { return false };
-        let found = self.threads.iter().any(|&thread| waits::is_for_files(thread)) || self.few_wait_elsewhere();
+        let found =
+            self.threads.iter().any(|&thread| waits::wait_of(thread) == Wait::Files) || self.few_wait_elsewhere();
         found && parks().as_ref() == Some(&before)
     }
 
-    /// Whether fewer threads with a worker's name than there are workers wait elsewhere.
+    /// Whether fewer threads with a worker's name than there are workers may be parked elsewhere.
     fn few_wait_elsewhere(&self) -> bool {
         let workers = self.runtime.metrics().num_workers();
         if self.threads.len() == workers {
@@ -224,8 +226,9 @@ impl Search {
         }
         let namesakes = self.threads.front().and_then(|&worker| waits::namesakes(worker, MOST_THREADS));
         namesakes.is_some_and(|threads| {
-            let elsewhere = threads.iter().filter(|&&thread| !waits::is_for_files(thread)).take(workers);
-            threads.len() >= workers && elsewhere.count() < workers
+            let waits: Vec<_> = threads.into_iter().map(waits::wait_of).collect();
+            let count = |wait| waits.iter().filter(|&&other| other == wait).count();
+            waits.len() >= workers && count(Wait::Files) > 0 && count(Wait::Unknown) < workers
         })
     }
 }
@@ -286,12 +289,40 @@ mod tests {
         while !finds_io(&runtime, 1) {}
     }
 
+    /// A bug that this crate had: as long as one such thread was idle, the search mostly failed.
+    #[test]
+    fn an_io_driver_is_found_beside_idle_threads_for_blocking_work() {
+        if !waits::are_known() {
+            return;
+        }
+        for blocking in [1, 3] {
+            let runtime =
+                Builder::new_multi_thread().worker_threads(8).thread_name("beside").enable_io().build().unwrap();
+            begin_blocking_threads(&runtime, blocking);
+            assert!(finds_io(&runtime, 1_000));
+        }
+    }
+
+    /// Lets a runtime have idle threads for blocking work.
+    fn begin_blocking_threads(runtime: &Runtime, count: usize) {
+        let together = std::sync::Arc::new(std::sync::Barrier::new(count));
+        let works: Vec<_> = (0..count)
+            .map(|_| {
+                let together = together.clone();
+                runtime.spawn_blocking(move || drop(together.wait()))
+            })
+            .collect();
+        works.into_iter().for_each(|work| runtime.block_on(work).unwrap());
+    }
+
     #[test]
     fn no_io_driver_is_found_if_there_is_none() {
         let with_io = |workers| Builder::new_multi_thread().worker_threads(workers).enable_io().build().unwrap();
         for (workers, others) in [(1, vec![1]), (2, vec![1, 1, 1]), (4, vec![1, 4, 8])] {
             let _others: Vec<_> = others.into_iter().map(with_io).collect();
             let runtime = Builder::new_multi_thread().worker_threads(workers).enable_time().build().unwrap();
+            assert!(!finds_io(&runtime, 20));
+            begin_blocking_threads(&runtime, 2);
             assert!(!finds_io(&runtime, 20));
         }
     }
