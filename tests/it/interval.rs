@@ -46,7 +46,8 @@ fn an_interval_catches_up_after_a_stall() {
         std::thread::sleep(30 * period);
         for _ in 0..1_000 {
             ticks.tick().await;
-            if ticks.missed() == 0 {
+            // If ticks are due right after multiples of the resolution, the next is always due as well.
+            if ticks.missed() <= 1 {
                 return;
             }
         }
