@@ -182,6 +182,24 @@ mod tests {
         shards_of_workers(move || shard_of(timer));
     }
 
+    /// A bug that this crate had: only workers that had polled the timer's task were known. Beside other runtimes, whose
+    /// workers have the same name, the I/O driver was found only if the one that waits for sockets was among them.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn each_worker_that_uses_a_timer_becomes_known_to_the_search_for_the_io_driver() {
+        let runtime = runtime::Builder::new_multi_thread().worker_threads(WORKERS).build().unwrap();
+        let workers: Vec<_> = (0..WORKERS).map(|_| worker(&runtime, || shard_of_runtime().unwrap())).collect();
+        for (go, shard) in &workers {
+            go.send(()).unwrap();
+            shard.recv().unwrap();
+        }
+        drop(workers);
+        let timer = runtime.block_on(async { owner_of(&Handle::current()).unwrap().timer() });
+        while timer.engine().io.known() < WORKERS {
+            thread::yield_now();
+        }
+    }
+
     /// A bug that this crate had: after the fourth timer, workers asked tokio for their shard on every use.
     #[test]
     fn a_thread_keeps_its_shard_of_each_timer_that_it_uses() {

@@ -322,7 +322,7 @@ pub(crate) fn read_until_found(runtime: &Runtime, timer: timer::Builder) {
         let reads = tokio::spawn(async move { while timeout(HOUR, ours.read_u8()).await.unwrap().is_ok() {} });
         while runtimes_files() <= before {
             peer.write_all(b"x").unwrap();
-            tokio::time::sleep(ms(2)).await;
+            sleep(ms(2)).await;
         }
         drop(peer);
         reads.await.unwrap();
@@ -342,10 +342,9 @@ fn the_io_driver_is_found_on_any_number_of_workers() {
     });
 }
 
-/// A bug that this crate had: beside another runtime, whose workers have the same name, it was found only if the worker
-/// that waits for sockets happened to poll the timer's task. Here that fires nothing.
+/// Beside other runtimes, whose workers have the same name, too, once a worker has read with a limit.
 #[test]
-fn so_it_is_beside_other_runtimes_once_a_worker_has_read_with_a_limit() {
+fn so_it_is_beside_other_runtimes() {
     alone(|| {
         let _others = [2, 8].map(multi_thread);
         let runtimes = WORKERS.map(|workers| if workers == 0 { current_thread() } else { multi_thread(workers) });

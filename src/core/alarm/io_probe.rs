@@ -154,6 +154,12 @@ impl IoProbe {
         }
     }
 
+    /// How many workers are known.
+    #[cfg(test)]
+    pub(crate) fn known(&self) -> usize {
+        self.lock().as_ref().map_or(0, |search| search.threads.len())
+    }
+
     fn book(&'static self, after: Duration) {
         thread::book(self.id, Instant::now() + after, self);
     }
