@@ -193,10 +193,12 @@ impl<T> DelayQueue<T> {
     #[track_caller]
     fn on(timer: Option<&Timer>) -> Self {
         let sleep = LazySleep::new(sleep_on(timer, Tick::MAX).part_of(ItemKind::DelayQueue));
+        let now = sleep.now();
         DelayQueue {
-            wheel: Box::new(Wheel::starting_at(wheels_begin(sleep.now()))),
+            wheel: Box::new(Wheel::starting_at(wheels_begin(now))),
             sleep,
-            now: Tick::ZERO,
+            // What is due by then waits for no turn, as in tokio-util.
+            now,
             handed_out: 0,
             expired: 0,
             skipped: 0,

@@ -315,10 +315,12 @@ mod tests {
         let works: Vec<_> = (0..count)
             .map(|_| {
                 let together = together.clone();
-                runtime.spawn_blocking(move || drop(together.wait()))
+                runtime.spawn_blocking(move || _ = together.wait())
             })
             .collect();
-        works.into_iter().for_each(|work| runtime.block_on(work).unwrap());
+        for work in works {
+            runtime.block_on(work).unwrap();
+        }
     }
 
     #[test]
