@@ -62,9 +62,7 @@ pub(crate) struct IoProbe {
 }
 
 struct Search {
-    runtime: Handle,
-    /// The numbers of the threads that have run one of our tasks, the last first.
-    threads: VecDeque<u32>,
+    workers: Workers,
     /// Wakes the driver's task.
     driver: Option<Waker>,
     /// Whether checks may be booked.
@@ -75,6 +73,14 @@ struct Search {
     checks: u32,
     /// How many turns to skip before the next check.
     turns_left: u32,
+}
+
+/// What is known of a runtime's workers.
+#[derive(Clone)]
+struct Workers {
+    runtime: Handle,
+    /// The numbers of the threads that have run one of our tasks, the last first.
+    threads: VecDeque<u32>,
 }
 
 impl IoProbe {
@@ -106,8 +112,10 @@ impl IoProbe {
     /// driver, which nobody could take from a worker that goes on to compute.
     pub(crate) fn thread_came(&'static self) {
         let here = Handle::try_current().ok();
-        let unknown = self
-            .with_search(|search| here.filter(|here| here.id() == search.runtime.id() && !search.knows_this_thread()));
+        let unknown = self.with_search(|search| {
+            let is_unknown = |here: &Handle| search.workers.are_of(here) && !search.workers.have_this_thread();
+            here.filter(is_unknown)
+        });
         if let Some(runtime) = unknown.flatten() {
             tasks::spawn(&runtime, "hairspring worker", async { self.worker_came() });
         }
@@ -123,10 +131,9 @@ impl IoProbe {
     /// A whole task of the runtime is polled: notes the calling worker for later checks.
     fn worker_came(&'static self) {
         let books = self.with_search(|search| {
-            let is_new = !search.knows_this_thread();
+            let is_new = !search.workers.have_this_thread();
             if is_new {
-                search.threads.push_front(waits::current_number());
-                search.threads.truncate(search.runtime.metrics().num_workers());
+                search.workers.add_this_thread();
                 search.booked = 0;
             }
             is_new && search.books
@@ -144,11 +151,13 @@ impl IoProbe {
         }
     }
 
-    /// Checks whether a worker waits in an I/O driver.
+    /// Checks whether a worker waits in an I/O driver. Nobody waits for what this reads.
     fn check(&self) {
+        let workers = self.with_search(|search| search.workers.clone());
+        let Some(workers) = workers.filter(Workers::one_waits_for_files) else { return };
         let mut search = self.lock();
-        if search.as_ref().is_some_and(Search::a_worker_waits_for_files) {
-            let driver = search.as_mut().and_then(|search| search.driver.take());
+        let found = search.as_mut().filter(|search| search.workers.are_of(&workers.runtime));
+        if let Some(driver) = found.map(|search| search.driver.take()) {
             self.set(search, None, true);
             driver.into_iter().for_each(Waker::wake);
         }
@@ -157,7 +166,7 @@ impl IoProbe {
     /// How many workers are known.
     #[cfg(test)]
     pub(crate) fn known(&self) -> usize {
-        self.lock().as_ref().map_or(0, |search| search.threads.len())
+        self.lock().as_ref().map_or(0, |search| search.workers.threads.len())
     }
 
     fn book(&'static self, after: Duration) {
@@ -171,9 +180,9 @@ impl IoProbe {
         drop(before);
     }
 
-    /// `None` if there is no search, and while the alarm thread checks, because nothing may wait for its read.
+    /// `None` if there is no search.
     fn with_search<T>(&self, code: impl FnOnce(&mut Search) -> T) -> Option<T> {
-        self.search.try_lock().ok()?.as_mut().map(code)
+        self.lock().as_mut().map(code)
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Search>> {
@@ -194,12 +203,8 @@ impl AlarmHandler for IoProbe {
 
 impl Search {
     fn new(runtime: &Handle) -> Search {
-        let (threads, driver) = (VecDeque::new(), None);
-        Search { runtime: runtime.clone(), threads, driver, books: true, booked: 0, checks: 0, turns_left: 0 }
-    }
-
-    fn knows_this_thread(&self) -> bool {
-        self.threads.contains(&waits::current_number())
+        let workers = Workers { runtime: runtime.clone(), threads: VecDeque::new() };
+        Search { workers, driver: None, books: true, booked: 0, checks: 0, turns_left: 0 }
     }
 
     fn is_due(&mut self) -> bool {
@@ -212,9 +217,24 @@ impl Search {
         self.turns_left = 1 << (self.checks / 3).min(RAREST);
         true
     }
+}
+
+impl Workers {
+    fn are_of(&self, runtime: &Handle) -> bool {
+        self.runtime.id() == runtime.id()
+    }
+
+    fn have_this_thread(&self) -> bool {
+        self.threads.contains(&waits::current_number())
+    }
+
+    fn add_this_thread(&mut self) {
+        self.threads.push_front(waits::current_number());
+        self.threads.truncate(self.runtime.metrics().num_workers());
+    }
 
     /// Whether a worker certainly waits in an I/O driver. Not unless all are parked.
-    fn a_worker_waits_for_files(&self) -> bool {
+    fn one_waits_for_files(&self) -> bool {
         let metrics = self.runtime.metrics();
         let workers = 0..metrics.num_workers();
         let parks = || workers.clone().map(|worker| waits::while_parked(&metrics, worker)).collect::<Option<Vec<_>>>();
