@@ -15,20 +15,35 @@ impl Outcome {
     pub(crate) fn add(&mut self, printed: &str) {
         self.runs += 1;
         let mut file = "";
+        // Tests that have no result behind their name, because another test printed in between.
+        let mut unclear = Vec::new();
+        let mut failures = BTreeSet::new();
         for line in printed.lines() {
             if let Some(rest) = line.trim_start().strip_prefix("Running ") {
                 file = rest.trim_start_matches("unittests ").split(' ').next().unwrap_or_default();
+                unclear.clear();
+                failures.clear();
+            } else if let Some(name) = line.strip_prefix("    ") {
+                failures.insert(name);
+            } else if line.starts_with("test result: ") {
+                for name in unclear.drain(..).filter(|name| !failures.contains(name)) {
+                    let (passed, failed) = self.tests.entry(format!("{file} {name}")).or_default();
+                    (*passed, *failed) = (*passed + 1, *failed - 1);
+                }
             }
             let Some((name, rest)) = line.strip_prefix("test ").and_then(|line| line.split_once(" ... ")) else {
                 continue;
             };
-            let name = format!("{file} {}", name.trim_end_matches(" - should panic"));
+            let name = name.trim_end_matches(" - should panic");
             // A test may print before its result, on the same line or earlier ones.
-            let (passed, failed) = self.tests.entry(name).or_default();
+            let (passed, failed) = self.tests.entry(format!("{file} {name}")).or_default();
             if rest.ends_with("ok") {
                 *passed += 1;
             } else if !rest.starts_with("ignored") {
                 *failed += 1;
+                if !rest.ends_with("FAILED") {
+                    unclear.push(name);
+                }
             }
         }
         self.tests.retain(|_, (passed, failed)| *passed + *failed > 0);
@@ -97,6 +112,15 @@ mod tests {
         assert_eq!(one_failed.summary(), "2 of 3");
         assert_eq!(one_failed.fails_unlike(&all), ["src/lib.rs two"]);
         assert!(all.fails_unlike(&one_failed).is_empty(), "it failed before too");
+    }
+
+    #[test]
+    fn a_result_may_be_torn_from_its_test() {
+        let torn = "Running tests/b.rs (b)\ntest one ... a log's line\nok\ntest two ... a log's line\nFAILED\n\
+                    failures:\n    two\n\ntest result: FAILED. 1 passed; 1 failed\n";
+        assert_eq!(outcome(&[torn]).failed().into_iter().collect::<Vec<_>>(), ["tests/b.rs two"]);
+        let stopped = outcome(&[torn.split("FAILED").next().unwrap()]);
+        assert_eq!(stopped.summary(), "0 of 2");
     }
 
     #[test]
