@@ -274,28 +274,19 @@ impl Wake for Pass {
 
 #[cfg(all(test, target_os = "linux", not(hairspring_loom)))]
 mod tests {
-    use std::sync::{Mutex, mpsc};
     use std::thread;
 
     use super::*;
     use crate::core::settings::Settings;
+    use crate::util::testing::blocking;
 
     /// A bug that this crate had: the next timer could begin in the memory while the turn went on.
     #[test]
     fn a_turn_of_the_io_driver_keeps_the_memory_of_a_timer_that_ends() {
-        struct Blocks(Mutex<(mpsc::Sender<()>, mpsc::Receiver<()>)>);
-        impl Wake for Blocks {
-            fn wake(self: Arc<Self>) {
-                let ends = self.0.lock().unwrap();
-                let _ = (ends.0.send(()), ends.1.recv());
-            }
-        }
-
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_io().build().unwrap();
         let timer = TimerLease::open(false, &Settings::with_shards(1));
         runtime.spawn(Driver::new(timer, Alarm::Timerfd).in_a_task_of(runtime.handle()));
-        let ((wakes, woken), (go_on, goes_on)) = (mpsc::channel(), mpsc::channel());
-        let blocks = Waker::from(Arc::new(Blocks(Mutex::new((wakes, goes_on)))));
+        let (woken, blocks, go_on) = blocking();
         timer.next_shard().insert(timer.now(), blocks).unwrap();
         woken.recv().unwrap();
         timer.close();

@@ -3,4 +3,6 @@
 pub(crate) mod error;
 pub(crate) mod panics;
 pub(crate) mod sync;
+#[cfg(all(test, not(hairspring_loom)))]
+pub(crate) mod testing;
 pub(crate) mod waits;

@@ -87,7 +87,7 @@ pub(crate) enum Wait {
 }
 
 pub(crate) fn wait_of(thread: u32) -> Wait {
-    match system_call(thread).filter(|_| are_known()) {
+    match are_known().then(|| system_call(thread)).flatten() {
         Some((EPOLL_WAIT | EPOLL_PWAIT, _)) => Wait::Files,
         Some((READ, _) | (FUTEX, true)) => Wait::NotParked,
         _ => Wait::Unknown,

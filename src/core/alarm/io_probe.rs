@@ -111,34 +111,32 @@ impl IoProbe {
     /// A thread uses the timer for the first time. If it may be a worker that is not known, a task comes to it: not the
     /// driver, which nobody could take from a worker that goes on to compute.
     pub(crate) fn thread_came(&'static self) {
-        let here = Handle::try_current().ok();
         let unknown = self.with_search(|search| {
             let is_unknown = |here: &Handle| search.workers.are_of(here) && !search.workers.have_this_thread();
-            here.filter(is_unknown)
+            Handle::try_current().ok().filter(is_unknown)
         });
         if let Some(runtime) = unknown.flatten() {
-            tasks::spawn(&runtime, "hairspring worker", async { self.worker_came() });
+            tasks::spawn(&runtime, "hairspring worker", async { self.task_came(None) });
         }
     }
 
-    /// The timer's driver is polled: notes whom to wake with the answer.
+    /// The timer's driver is polled: notes the calling worker for later checks, and whom to wake with the answer.
     pub(crate) fn driver_came(&'static self, driver: &Waker) {
-        let before = self.with_search(|search| search.driver.replace(driver.clone()));
-        drop(before);
-        self.worker_came();
+        self.task_came(Some(driver));
     }
 
-    /// A whole task of the runtime is polled: notes the calling worker for later checks.
-    fn worker_came(&'static self) {
-        let books = self.with_search(|search| {
+    /// A whole task of the runtime is polled, which may be the driver.
+    fn task_came(&'static self, driver: Option<&Waker>) {
+        let noted = self.with_search(|search| {
+            let before = driver.and_then(|driver| search.driver.replace(driver.clone()));
             let is_new = !search.workers.have_this_thread();
             if is_new {
                 search.workers.add_this_thread();
                 search.booked = 0;
             }
-            is_new && search.books
+            (before, is_new && search.books)
         });
-        if books == Some(true) {
+        if noted.is_some_and(|(_, books)| books) {
             self.book(FIRST_CHECK);
         }
     }

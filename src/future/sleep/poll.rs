@@ -175,14 +175,15 @@ impl Future for Sleep {
 
 #[cfg(all(test, not(hairspring_loom)))]
 mod tests {
-    use std::sync::{Arc, Mutex, mpsc};
-    use std::task::{Wake, Waker};
+    use std::sync::mpsc;
+    use std::task::Waker;
     use std::thread;
 
     use tokio::runtime::Builder;
 
     use super::*;
     use crate::future::sleep;
+    use crate::util::testing::blocking;
 
     /// A bug that this crate had: the thread waited for an hour on the process's own timer, and so did the thread that
     /// dropped the runtime.
@@ -207,9 +208,8 @@ mod tests {
         assert!(ended.is_err_and(|error| error.is_shutdown()));
     }
 
-    /// A bug that this crate had: the sleep failed, because its runtime had ended.
-    #[test]
-    fn a_deadline_that_has_come_is_met_in_a_runtime_that_ends() {
+    /// Polls a sleep in a task of a runtime that ends. Returns whether it was ready, and had not failed.
+    fn in_a_runtime_that_ends(poll: impl FnOnce() -> Poll<Result<(), Error>> + Send + 'static) -> Poll<bool> {
         let runtime = Builder::new_multi_thread().worker_threads(2).build().unwrap();
         let (started, starts) = mpsc::channel();
         let (ended, ends) = mpsc::channel();
@@ -219,48 +219,37 @@ mod tests {
             while timer.is_default() {
                 thread::yield_now();
             }
-            let mut sleep = sleep(Duration::ZERO);
-            crate::core::registry::global().timer().engine().reach(sleep.deadline);
-            let elapsed = sleep.poll_elapsed(&mut Context::from_waker(Waker::noop()), false);
-            ended.send(elapsed.map(|elapsed| elapsed.is_ok())).unwrap();
+            ended.send(poll().map(|elapsed| elapsed.is_ok())).unwrap();
         });
         starts.recv().unwrap();
         runtime.shutdown_background();
-        assert_eq!(ends.recv().unwrap(), Poll::Ready(true));
+        ends.recv().unwrap()
     }
+
+    /// A bug that this crate had: the sleep failed, because its runtime had ended.
+    #[test]
+    fn a_deadline_that_has_come_is_met_in_a_runtime_that_ends() {
+        let polled = in_a_runtime_that_ends(|| {
+            let mut sleep = sleep(Duration::ZERO);
+            crate::core::registry::global().timer().engine().reach(sleep.deadline);
+            sleep.poll_elapsed(&mut Context::from_waker(Waker::noop()), false)
+        });
+        assert_eq!(polled, Poll::Ready(true));
+    }
+
     /// A bug that this crate had: the sleep failed, because it was out although the turn had not come past its deadline.
     #[test]
     fn what_fires_with_others_in_a_runtime_that_ends_has_not_failed() {
-        struct Blocks(Mutex<(mpsc::Sender<()>, mpsc::Receiver<()>)>);
-        impl Wake for Blocks {
-            fn wake(self: Arc<Self>) {
-                let ends = self.0.lock().unwrap();
-                let _ = (ends.0.send(()), ends.1.recv());
-            }
-        }
-
-        let runtime = Builder::new_multi_thread().worker_threads(2).build().unwrap();
-        let (started, starts) = mpsc::channel();
-        let (ended, ends) = mpsc::channel();
-        runtime.spawn(async move {
-            let timer = thread_shards::shard_of_runtime().unwrap();
-            started.send(()).unwrap();
-            while timer.is_default() {
-                thread::yield_now();
-            }
-            let ((fires, has_fired), (_go, goes_on)) = (mpsc::channel(), mpsc::channel());
-            let blocks = Waker::from(Arc::new(Blocks(Mutex::new((fires, goes_on)))));
+        let polled = in_a_runtime_that_ends(|| {
+            let (has_fired, blocks, _unblock) = blocking();
             let deadline = clock::after(LAST_WAIT * 9 / 10);
             let mut all: Vec<_> = (0..70).map(|_| Sleep::new(deadline)).collect();
             let mut polled = all.iter_mut().map(|sleep| sleep.poll_elapsed(&mut Context::from_waker(&blocks), true));
             if polled.all(|polled| polled.is_pending()) {
                 has_fired.recv().unwrap();
             }
-            let elapsed = all[1].poll_elapsed(&mut Context::from_waker(Waker::noop()), true);
-            ended.send(elapsed.map(|elapsed| elapsed.is_ok())).unwrap();
+            all[1].poll_elapsed(&mut Context::from_waker(Waker::noop()), true)
         });
-        starts.recv().unwrap();
-        runtime.shutdown_background();
-        assert_eq!(ends.recv().unwrap(), Poll::Ready(true));
+        assert_eq!(polled, Poll::Ready(true));
     }
 }
