@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use crate::alone;
 use crate::common::limits::{Read, connected, kinds};
-use crate::common::{HOUR, blocking, current_thread, ms, multi_thread, polled, step, until, wait_until};
+use crate::common::{HOUR, blocking, current_thread, ms, multi_thread, polled, step, until, wait_until, with_workers};
 use fork::{Fork, fork, waitpid_nohang};
 use futures::future::join_all;
 use hairspring::timer::{self, Alarm};
@@ -37,7 +37,7 @@ pub(crate) const WORKERS: [usize; 5] = [0, 1, 2, 4, 8];
 /// this one's.
 fn runtime(workers: usize) -> Runtime {
     wait_until(|| runtimes_files() == 0);
-    if workers == 0 { current_thread() } else { multi_thread(workers) }
+    with_workers(workers)
 }
 
 pub(crate) fn timers() -> [(&'static str, timer::Builder); 5] {
@@ -65,13 +65,13 @@ pub(crate) fn runtimes_files() -> usize {
 }
 
 /// Installs a timer. Returns once its runtime waits for its file.
-pub(crate) async fn installed(timer: timer::Builder) {
+async fn installed(timer: timer::Builder) {
     let before = runtimes_files();
     timer.install().unwrap();
     until_found(before).await;
 }
 
-pub(crate) async fn until_found(before: usize) {
+async fn until_found(before: usize) {
     while runtimes_files() <= before {
         sleep(ms(2)).await;
     }
@@ -298,21 +298,6 @@ fn a_connection_lives_in_a_runtime_that_is_driven_in_pieces() {
     });
 }
 
-/// Tasks sleep again and again until the I/O driver has been found.
-fn sleep_until_found(runtime: &Runtime, tasks: u64) {
-    let over = Arc::new(AtomicBool::new(false));
-    for task in 0..tasks {
-        let over = over.clone();
-        runtime.spawn(async move {
-            while !over.load(SeqCst) {
-                sleep(ms(2 + task % 7)).await;
-            }
-        });
-    }
-    runtime.block_on(until_found(0));
-    over.store(true, SeqCst);
-}
-
 /// Installs a timer. A task reads from a socket, with a limit, until the I/O driver has been found.
 pub(crate) fn read_until_found(runtime: &Runtime, timer: timer::Builder) {
     let before = runtimes_files();
@@ -336,7 +321,18 @@ fn the_io_driver_is_found_on_any_number_of_workers() {
         for workers in WORKERS {
             for tasks in [2, 10, 50, 200] {
                 step();
-                sleep_until_found(&runtime(workers), tasks);
+                let runtime = runtime(workers);
+                let over = Arc::new(AtomicBool::new(false));
+                for task in 0..tasks {
+                    let over = over.clone();
+                    runtime.spawn(async move {
+                        while !over.load(SeqCst) {
+                            sleep(ms(2 + task % 7)).await;
+                        }
+                    });
+                }
+                runtime.block_on(until_found(0));
+                over.store(true, SeqCst);
             }
         }
     });
@@ -347,7 +343,7 @@ fn the_io_driver_is_found_on_any_number_of_workers() {
 fn so_it_is_beside_other_runtimes() {
     alone(|| {
         let _others = [2, 8].map(multi_thread);
-        let runtimes = WORKERS.map(|workers| if workers == 0 { current_thread() } else { multi_thread(workers) });
+        let runtimes = WORKERS.map(with_workers);
         for runtime in &runtimes {
             step();
             read_until_found(runtime, Timer::builder());

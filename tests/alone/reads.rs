@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::alone;
 use crate::common::limits::{Read, connected, kinds, read, read_until};
-use crate::common::{OnDrop, Random, current_thread, for_seeds, ms, multi_thread, on_wake, step, wait_until};
+use crate::common::{OnDrop, Random, for_seeds, ms, on_wake, step, wait_until, with_workers};
 use crate::limits::{WORKERS, read_until_found, runtimes_files, stand_still, timers, watched_socket};
 use futures::FutureExt as _;
 use futures::future::join_all;
@@ -77,7 +77,7 @@ fn contenders(random: &mut Random) -> Vec<Contender> {
     // The files of the runtimes before are closed by then, and are not taken for these.
     wait_until(|| runtimes_files() == 0);
     let contender = |(workers, is_ours)| {
-        let runtime = if workers == 0 { current_thread() } else { multi_thread(workers) };
+        let runtime = with_workers(workers);
         let (timer, kinds) = if is_ours {
             let mut timers = Vec::from(timers());
             let (name, timer) = timers.swap_remove(random.index(timers.len()));

@@ -1,6 +1,6 @@
 //! Helpers that several test files share:
 //!
-//! - runtimes: `current_thread`, `multi_thread`, `paused`, `both_flavours`, `bare`, `inside`, `undriven`
+//! - runtimes: `current_thread`, `multi_thread`, `with_workers`, `paused`, `both_flavours`, `bare`, `inside`, `undriven`
 //! - tests that might hang: `must_end`, `must_end_on`, `on_both_flavours`, `in_virtual_time`, `step`
 //! - polls: `poll`, `poll_with`, `polled`, `polled_with`, `spend_the_budget`
 //! - wakers: `Wakes` counts, `watched` polls with one; `on_wake`, `holding`, `blocking`
@@ -61,6 +61,11 @@ pub(crate) fn current_thread() -> Runtime {
 /// With tokio's own timers and I/O.
 pub(crate) fn multi_thread(workers: usize) -> Runtime {
     Builder::new_multi_thread().worker_threads(workers).enable_all().build().unwrap()
+}
+
+/// A runtime with so many workers. Zero stands for a current-thread runtime.
+pub(crate) fn with_workers(workers: usize) -> Runtime {
+    if workers == 0 { current_thread() } else { multi_thread(workers) }
 }
 
 /// A current-thread runtime whose clock moves only when every task waits.

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 use std::thread;
 use std::time::Duration;
 
-use crate::common::{HOUR, Random, current_thread, for_seeds, ms, multi_thread, must_end, step};
+use crate::common::{HOUR, Random, for_seeds, ms, must_end, step, with_workers};
 use hairspring::delay_queue::Key;
 use hairspring::timer::Alarm;
 use hairspring::{DeadlineMap, DelayQueue, Instant, Timer};
@@ -19,10 +19,7 @@ const ENTRIES: u64 = 40;
 const THREADS: u64 = 4;
 
 fn runtime(random: &mut Random) -> Runtime {
-    match random.pick(&[0, 1, 2, 4, 8]) {
-        0 => current_thread(),
-        workers => multi_thread(workers),
-    }
+    with_workers(random.pick(&[0, 1, 2, 4, 8]))
 }
 
 fn timer(random: &mut Random) -> Timer {
@@ -75,7 +72,7 @@ impl Living {
     }
 
     /// What an operation returned, if anything, has ended.
-    fn end(&self, entry: Option<u64>) {
+    fn returned(&self, entry: Option<u64>) {
         entry.map(|entry| self.ends(entry));
     }
 
@@ -117,14 +114,14 @@ fn use_map(map: &DeadlineMap<u64, u64>, living: &Living, thread: u64, random: &m
                 let returned = map.insert(key, entry, duration);
                 entries.insert(key, (entry, [before + duration, Instant::now() + duration]));
                 is_right(returned, replaced, before);
-                living.end(returned);
+                living.returned(returned);
             }
             (Some(entry), 2) => touches(map, living, key, entry, random),
             (there, 3) => {
                 let there = there.copied();
                 let removed = map.remove(&key);
                 is_right(removed, there, before);
-                living.end(removed);
+                living.returned(removed);
                 entries.remove(&key);
             }
             (there, _) => is_right(map.get(&key), there.copied(), before),
@@ -135,7 +132,7 @@ fn use_map(map: &DeadlineMap<u64, u64>, living: &Living, thread: u64, random: &m
         let before = Instant::now();
         let removed = map.remove(&key);
         is_right(removed, Some(entry), before);
-        living.end(removed);
+        living.returned(removed);
     }
 }
 
