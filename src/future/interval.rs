@@ -3,7 +3,7 @@
 // Invariants
 // 1. A tick returns the instant for which it was scheduled.
 // 2. No task is woken for a tick that it has not polled for, unless the interval was reset since its last tick: tokio's
-//    wakes it then.
+//    wakes it then, before 1.53.
 
 use std::fmt;
 use std::future::poll_fn;

@@ -187,7 +187,7 @@ fn a_completed_sleep_that_is_reset_on_a_timer_that_has_ended_wakes_its_task() {
     });
 }
 
-/// tokio's interval does so after a reset, and only then.
+/// tokio's interval did so before 1.53, after a reset, and only then.
 #[test]
 fn an_interval_wakes_the_task_of_its_last_tick_if_it_is_reset() {
     async fn test<T: Time>(mut interval: Interval<T>) {
