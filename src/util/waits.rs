@@ -87,9 +87,10 @@ pub(crate) enum Wait {
 }
 
 pub(crate) fn wait_of(thread: u32) -> Wait {
+    // No patterns: some of the numbers are the same on some systems.
     match are_known().then(|| system_call(thread)).flatten() {
-        Some((EPOLL_WAIT | EPOLL_PWAIT, _)) => Wait::Files,
-        Some((READ, _) | (FUTEX, true)) => Wait::NotParked,
+        Some((call, _)) if call == EPOLL_WAIT || call == EPOLL_PWAIT => Wait::Files,
+        Some((call, has_limit)) if call == READ || call == FUTEX && has_limit => Wait::NotParked,
         _ => Wait::Unknown,
     }
 }
