@@ -28,29 +28,32 @@ pub(crate) fn parks(_: &RuntimeMetrics, _: usize) -> u64 {
     0
 }
 
+/// Numbers of system calls.
 #[cfg(target_os = "linux")]
 mod system {
-    #[cfg(any(
-        target_arch = "aarch64",
-        target_arch = "loongarch64",
-        target_arch = "riscv32",
-        target_arch = "riscv64"
-    ))]
-    pub(super) use libc::SYS_epoll_pwait as EPOLL_WAIT;
-    /// The older of the two system calls that wait for many files. Newer architectures have only the other.
+    use std::ffi::c_long;
+
+    pub(super) const READ: c_long = libc::SYS_read;
+
+    /// Those that wait for many files. Newer architectures have only one.
+    #[cfg(any(target_arch = "aarch64", target_arch = "loongarch64", target_arch = "riscv32", target_arch = "riscv64"))]
+    pub(super) const EPOLL: &[c_long] = &[libc::SYS_epoll_pwait];
     #[cfg(not(any(
         target_arch = "aarch64",
         target_arch = "loongarch64",
         target_arch = "riscv32",
         target_arch = "riscv64"
     )))]
-    pub(super) use libc::SYS_epoll_wait as EPOLL_WAIT;
-    /// Systems of 32 bits have another one besides.
+    pub(super) const EPOLL: &[c_long] = &[libc::SYS_epoll_wait, libc::SYS_epoll_pwait];
+
+    /// Those that wait for another thread. Systems of 32 bits have one more, for limits of 64 bits, which `libc` does
+    /// not name.
     #[cfg(target_pointer_width = "64")]
-    pub(super) use libc::SYS_futex as FUTEX;
-    #[cfg(not(target_pointer_width = "64"))]
-    pub(super) const FUTEX: std::ffi::c_long = -1;
-    pub(super) use libc::{SYS_epoll_pwait as EPOLL_PWAIT, SYS_read as READ};
+    pub(super) const FUTEX: &[c_long] = &[libc::SYS_futex];
+    #[cfg(any(target_arch = "arm", target_arch = "x86"))]
+    pub(super) const FUTEX: &[c_long] = &[libc::SYS_futex, 422];
+    #[cfg(not(any(target_pointer_width = "64", target_arch = "arm", target_arch = "x86")))]
+    pub(super) const FUTEX: &[c_long] = &[];
 
     pub(crate) fn current_number() -> u32 {
         rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs()
@@ -63,9 +66,8 @@ mod system {
     use std::ffi::c_long;
 
     pub(super) const READ: c_long = -1;
-    pub(super) const EPOLL_WAIT: c_long = -1;
-    pub(super) const EPOLL_PWAIT: c_long = -1;
-    pub(super) const FUTEX: c_long = -1;
+    pub(super) const EPOLL: &[c_long] = &[];
+    pub(super) const FUTEX: &[c_long] = &[];
 
     pub(crate) fn current_number() -> u32 {
         0
@@ -73,7 +75,7 @@ mod system {
 }
 
 pub(crate) use system::current_number;
-use system::{EPOLL_PWAIT, EPOLL_WAIT, FUTEX, READ};
+use system::{EPOLL, FUTEX, READ};
 
 /// What a thread of this process may wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,10 +89,9 @@ pub(crate) enum Wait {
 }
 
 pub(crate) fn wait_of(thread: u32) -> Wait {
-    // No patterns: some of the numbers are the same on some systems.
     match are_known().then(|| system_call(thread)).flatten() {
-        Some((call, _)) if call == EPOLL_WAIT || call == EPOLL_PWAIT => Wait::Files,
-        Some((call, has_limit)) if call == READ || call == FUTEX && has_limit => Wait::NotParked,
+        Some((call, _)) if EPOLL.contains(&call) => Wait::Files,
+        Some((call, has_limit)) if call == READ || has_limit && FUTEX.contains(&call) => Wait::NotParked,
         _ => Wait::Unknown,
     }
 }
