@@ -296,7 +296,7 @@ fn a_test_fails_if_the_system_refuses_the_threads_that_moving_the_clock_takes() 
     let refused = || {
         let mut builder = Builder::new_current_thread();
         // Nobody has room for such a stack. The clock moves once a thread has shown that no blocking work is left.
-        builder.enable_all().thread_stack_size(usize::MAX / 4);
+        builder.enable_all().thread_stack_size(usize::MAX / 4 * 3);
         builder
     };
     for moves in [|| sleep(HOUR).left_future(), || settle().right_future()] {
