@@ -60,7 +60,7 @@ fn the_io_driver_reports_files_in_the_order_in_which_they_became_ready() {
             drop(tokio::net::UnixStream::pair().unwrap());
         }
     }
-    const FILES: usize = 40;
+    const FILES: usize = 16;
     for runtime in [current_thread(), Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()] {
         let order = Arc::new(Mutex::new(Vec::new()));
         let files = async move {
