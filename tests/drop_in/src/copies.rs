@@ -116,11 +116,14 @@ fn manifest_of(published: &str, cargo: &Cargo, listed: &Listed) -> String {
         }
     }
     let (name, root) = (&listed.name, cargo.root.display());
-    let own = if listed.only_tests {
-        format!("[patch.crates-io.{name}]\npath = \".\"")
-    } else {
-        format!("[dependencies.hairspring]\npath = \"{root}\"\nfeatures = [\"tokio-util\"]")
-    };
+    let mut own = Vec::new();
+    if listed.only_tests || listed.itself {
+        own.push(format!("[patch.crates-io.{name}]\npath = \".\""));
+    }
+    if !listed.only_tests {
+        own.push(format!("[dependencies.hairspring]\npath = \"{root}\"\nfeatures = [\"tokio-util\"]"));
+    }
+    let own = own.join("\n\n");
     let features = "features = [\"test-util\", \"tokio-util\"]";
     let for_tests = format!("[dev-dependencies.hairspring]\npath = \"{root}\"\n{features}");
     let with = listed.with.join("\n");
@@ -168,5 +171,9 @@ mod tests {
                         [dev-dependencies.hairspring]\npath = \"/root\"\nfeatures = [\"test-util\", \"tokio-util\"]\n\n\
                         [dev-dependencies]\nb = { version = \"1\" } # Imported, and not used.\n";
         assert_eq!(manifest_of(published, &cargo, listed), expected);
+        // A dependency of its tests uses it.
+        let [listed] = &listed::read(&format!("{list}    itself\n")).unwrap()[..] else { panic!("one crate") };
+        let patched = expected.replace("[workspace]\n\n", "[workspace]\n\n[patch.crates-io.a]\npath = \".\"\n\n");
+        assert_eq!(manifest_of(published, &cargo, listed), patched);
     }
 }

@@ -19,6 +19,8 @@ pub(crate) struct Listed {
     pub(crate) remark: String,
     /// Hairspring depends on this crate, so only its tests can use hairspring.
     pub(crate) only_tests: bool,
+    /// Its development dependencies depend on it, and have to use the same copy.
+    pub(crate) itself: bool,
     /// Files of tests that `--timers` runs.
     pub(crate) timers: Vec<String>,
 }
@@ -43,6 +45,7 @@ pub(crate) fn read(text: &str) -> Result<Vec<Listed>, String> {
                 sometimes: Vec::new(),
                 remark: String::new(),
                 only_tests: false,
+                itself: false,
                 timers: Vec::new(),
             });
             continue;
@@ -53,13 +56,14 @@ pub(crate) fn read(text: &str) -> Result<Vec<Listed>, String> {
             "with" => last.with.push(rest.join(" ")),
             "timers" => last.timers.extend(rest),
             "only_tests" => last.only_tests = true,
+            "itself" => last.itself = true,
             "remark" => last.remark = rest.join(" "),
             "differs" | "sometimes" => {
                 let (name, why) = rest.split_first().ok_or_else(|| wrong("a name is missing"))?;
                 let tests = if first == "differs" { &mut last.differs } else { &mut last.sometimes };
                 tests.push((name.clone(), why.join(" ")));
             }
-            _ => return Err(wrong("allowed: without, with, only_tests, timers, remark, differs, sometimes")),
+            _ => return Err(wrong("allowed: without, with, only_tests, itself, timers, remark, differs, sometimes")),
         }
     }
     Ok(crates)
