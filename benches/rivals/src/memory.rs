@@ -97,7 +97,7 @@ impl Child {
             let runtime = workers(2, U::configure);
             for number in 0..20 {
                 let deadline = Instant::now() + Duration::from_millis(number);
-                runtime.block_on(runtime.spawn(U::sleep_until(deadline))).expect("nothing panics");
+                runtime.block_on(runtime.spawn(async move { U::sleep_until(deadline).await })).expect("nothing panics");
             }
             runtime
         };
