@@ -10,6 +10,7 @@ use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
 use hairspring::{Instant, Sleep, sleep};
+use tokio::task::yield_now;
 use tools::{Rng, between};
 
 use crate::Tally;
@@ -71,8 +72,17 @@ impl Holder {
             (0..DISTURBED.min(self.sleeps.len())).for_each(|_| self.disturb());
             sleep(PAUSE).await;
         }
-        if let End::Fire = end {
-            self.fire_all().await;
+        match end {
+            End::Cancel => self.cancel_all().await,
+            End::Fire => self.fire_all().await,
+        }
+    }
+
+    /// Drops all sleeps, and lets the runtime look at its timers meanwhile: nothing else does.
+    async fn cancel_all(&mut self) {
+        while !self.sleeps.is_empty() {
+            self.sleeps.truncate(self.sleeps.len().saturating_sub(STEP));
+            yield_now().await;
         }
     }
 
@@ -144,6 +154,9 @@ impl Holder {
     async fn fire_all(&mut self) {
         let last = Instant::now() + Duration::from_millis(2_500);
         for place in 0..self.sleeps.len() {
+            if place % STEP == 0 {
+                yield_now().await;
+            }
             let deadline = match self.random.usize(..20) {
                 0 => last,
                 _ => Instant::now() + between(&mut self.random, 500 * PAUSE, 2_500 * PAUSE),
